@@ -1,0 +1,38 @@
+.PHONY: setup test lint format bench dev histories lock
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+setup: .venv/.ready
+
+.venv/.ready: requirements.lock pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+test: setup
+	$(BIN)/python -m pytest -n 4
+
+lint: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+dev: setup
+	$(BIN)/python -m workers.dev
+
+histories: setup
+	$(BIN)/python -m tests.record_histories
+
+lock:
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile pyproject.toml requirements.in --extra dev --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.lock

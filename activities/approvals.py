@@ -1,0 +1,113 @@
+"""What the approvals worker does: prepare, close, audit, settle, recall. Ledger only."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from temporalio import activity
+
+from assent import names, schema
+from assent.contracts import Manifest, Outcome, Plan, Request
+from assent.errors import InvalidRequest
+from assent.messages import AuditBatch, Closing, Preparation, Prepared, Recall, Recalled, RecallKind, Report, Settlement
+from assent.payload import canonical_payload, idempotency_key, sha256
+from assent.settings import Settings
+from ledger import Ledger
+
+CHUNK_CHARACTERS = 512 * 1024
+"""How much of a large result one recall carries."""
+_LEEWAY = timedelta(hours=1)
+"""How much longer than its plan allows an approval may count as open in its conversation."""
+
+
+class ApprovalActivities:
+    """The activities of the approvals queue."""
+
+    def __init__(self, ledger: Ledger, settings: Settings) -> None:
+        self._ledger = ledger
+        self._settings = settings
+
+    @activity.defn(name=names.PREPARE)
+    async def prepare(self, preparation: Preparation) -> Prepared:
+        """Fix the plan, once: whatever is shown and run later is what is stored here first."""
+        request = preparation.request
+        plan, refused = None, None
+        try:
+            plan = await self._plan(preparation)
+            open_until = plan.deadline + plan.start_within + plan.timeout * plan.attempts + _LEEWAY
+        except InvalidRequest as error:
+            refused = str(error)
+            open_until = preparation.now
+        return await self._ledger.register(request, plan, refused, now=preparation.now, open_until=open_until)
+
+    @activity.defn(name=names.CLOSE_CLAIM)
+    async def close_claim(self, closing: Closing) -> Report:
+        return await self._ledger.close(closing)
+
+    @activity.defn(name=names.WRITE_AUDIT)
+    async def write_audit(self, batch: AuditBatch) -> None:
+        await self._ledger.append(batch)
+
+    @activity.defn(name=names.SETTLE)
+    async def settle(self, settlement: Settlement) -> Outcome:
+        return await self._ledger.settle(settlement)
+
+    @activity.defn(name=names.RECALL_RECORD)
+    async def recall(self, question: Recall) -> Recalled:
+        """Answer from the ledger for a client that has no database."""
+        match question.kind:
+            case RecallKind.RECORD:
+                state = await self._ledger.state(question.approval_id)
+                return Recalled(state=state, outcome=await self._ledger.outcome(question.approval_id))
+            case RecallKind.VERDICT:
+                assert question.decision is not None, "a verdict is asked for a decision"
+                return Recalled(verdict=await self._ledger.judge_late(question.decision))
+            case RecallKind.CONTENT:
+                data = await self._ledger.content(question.approval_id)
+                end = question.offset + CHUNK_CHARACTERS
+                chunk = data[question.offset : end].decode("ascii") if data is not None else None
+                more = data is not None and end < len(data)
+                return Recalled(chunk=chunk, next_offset=end if more else None)
+
+    async def _plan(self, preparation: Preparation) -> Plan:
+        request = preparation.request
+        manifest = await self._ledger.manifest(request.tool)
+        if manifest is None:
+            raise InvalidRequest(f"no worker has published a tool named {request.tool!r}")
+        payload = canonical_payload(request.tool, schema.complete(manifest.parameters, request.arguments))
+        payload_sha256 = sha256(payload)
+        return Plan(
+            approval_id=request.approval_id,
+            request_sha256=request.sha256,
+            tool=manifest.name,
+            description=manifest.description,
+            queue=manifest.queue,
+            payload=payload,
+            payload_sha256=payload_sha256,
+            idempotency_key=idempotency_key(
+                self._settings.namespace,
+                payload_sha256,
+                approval_id=request.approval_id,
+                message_id=request.message_id,
+                scope=request.idempotency_scope,
+            ),
+            manifest_sha256=manifest.shown_sha256,
+            requester=request.requester,
+            approvers=manifest.approvers,
+            risk=manifest.risk,
+            sensitive=manifest.sensitive,
+            retry_safe=manifest.retry_safe,
+            attempts=manifest.attempts if manifest.retry_safe else 1,
+            has_probe=manifest.has_probe,
+            deadline=_deadline(request, manifest, preparation),
+            timeout=manifest.timeout,
+            start_within=self._settings.start_within,
+            heartbeat_timeout=self._settings.heartbeat_timeout,
+            grace=self._settings.grace,
+        )
+
+
+def _deadline(request: Request, manifest: Manifest, preparation: Preparation) -> datetime:
+    if manifest.max_ttl is None or manifest.max_ttl >= request.ttl:
+        return preparation.deadline
+    return preparation.deadline - request.ttl + manifest.max_ttl

@@ -1,0 +1,79 @@
+"""Running a tool's body: on the loop or in a thread, guarded, timed, and never lost sight of."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from assent.content import describe
+from assent.contracts import Frozen
+
+
+class Raised(Frozen):
+    """The body ended by raising: whether it took effect is not known."""
+
+    error: str
+
+
+class TimedOut(Frozen):
+    """The body did not end in time. It may still go on."""
+
+    error: str
+
+
+class Body:
+    """One running body. Whatever it does, waiting for it raises nothing of its own."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._on_loop = inspect.iscoroutinefunction(call)
+        self._task = asyncio.ensure_future(_guarded(call, self._on_loop))
+
+    async def end(self, timeout: timedelta | None = None) -> Any:
+        """The value it returned, `Raised`, or `TimedOut` if it takes longer."""
+        done, _ = await asyncio.wait({self._task}, timeout=timeout.total_seconds() if timeout else None)
+        if not done:
+            assert timeout is not None
+            return TimedOut(error=f"the tool did not end within {timeout.total_seconds():g} seconds")
+        return self._task.result()
+
+    def stop(self) -> None:
+        """Cancel it where that is possible: a thread cannot be stopped, only outwaited."""
+        if self._on_loop:
+            self._task.cancel()
+
+
+async def _guarded(call: Callable[[], Any], on_loop: bool) -> Any:
+    try:
+        if on_loop:
+            return await call()
+        value = await _in_thread(call)
+        return await value if inspect.isawaitable(value) else value
+    # A tool may raise anything, SystemExit too: none of it may take the worker down.
+    except BaseException as error:
+        return Raised(error=describe(error))
+
+
+def _in_thread(call: Callable[[], Any]) -> asyncio.Future[Any]:
+    """Run in a daemon thread of its own: a body that hangs holds neither a pool nor the process's exit."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        value: Any = None
+        try:
+            value = context.run(call)
+        except BaseException as raised:
+            value = Raised(error=describe(raised))
+        try:
+            loop.call_soon_threadsafe(future.set_result, value)
+        except RuntimeError:
+            return  # the loop is closed: the worker is gone, and the claim says that this never ended
+
+    threading.Thread(target=work, name="assent-tool", daemon=True).start()
+    return future

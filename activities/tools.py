@@ -1,0 +1,222 @@
+"""What a tool worker does: execute a consented call through the ledger, and probe one whose end is unknown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from activities.bodies import Body, Raised, TimedOut
+from assent import names
+from assent.content import Content, describe
+from assent.messages import Report, ReportKind, ToolCall
+from assent.payload import payload_arguments, sha256
+from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolResult
+from ledger import Beginning, ClaimState, Ending, Holder, Ledger, Right, is_refusal
+
+BEGIN_LIMIT = timedelta(seconds=5)
+"""How long one attempt asks for the claim before it leaves the asking to the next."""
+RECORDING_LIMIT = timedelta(seconds=20)
+"""How long the ledger is asked again to record an end before that end counts as unknown."""
+PROBE_LIMIT = timedelta(seconds=10)
+
+_log = logging.getLogger(__name__)
+_Answer = TypeVar("_Answer")
+_probe_result: TypeAdapter[ProbeResult] = TypeAdapter(ProbeResult)
+
+
+class _Refused(Exception):
+    """This attempt must not begin the call."""
+
+
+class ToolActivities:
+    """The activities of a tools queue."""
+
+    def __init__(self, ledger: Ledger, registry: Registry) -> None:
+        self._ledger = ledger
+        self._registry = registry
+        self._late: set[asyncio.Task[None]] = set()
+
+    @activity.defn(name=names.EXECUTE)
+    async def execute(self, call: ToolCall) -> Report:
+        """Run one consented call at most once, and say only what is certain of it."""
+        async with _heartbeat():
+            try:
+                return await _uncancelled(self._execute(call))
+            except _Refused as refusal:
+                return Report(kind=ReportKind.NOT_BEGUN, reason=str(refusal))
+
+    @activity.defn(name=names.PROBE)
+    async def probe(self, call: ToolCall) -> Report:
+        """Ask the tool's own probe what became of a call. Anything but a clear "executed" changes nothing."""
+        tool, arguments = await self._check(call)
+        assert tool.probe is not None, "the manifest says that there is a probe"
+        async with _heartbeat():
+            found = await Body(partial(tool.probe, _context(call, attempt=0), **arguments)).end(PROBE_LIMIT)
+        if isinstance(found, Raised | TimedOut):
+            return Report(kind=ReportKind.UNKNOWN, reason=f"the probe could not tell: {found.error}")
+        try:
+            result = ProbeResult(ProbeAnswer(found)) if isinstance(found, str) else _probe_result.validate_python(found)
+        except ValueError as error:
+            return Report(kind=ReportKind.UNKNOWN, reason=f"the probe answered unclearly: {describe(error)}")
+        if result.answer is not ProbeAnswer.EXECUTED:
+            return Report(kind=ReportKind.UNKNOWN, reason=f"the probe answered {result.answer}")
+        return await self._ledger.resolve(call, Content.of(result.content))
+
+    async def _execute(self, call: ToolCall) -> Report:
+        tool, arguments = await self._check(call)
+        holder = Holder(token=uuid.uuid4().hex, worker=_worker())
+        beginning = await self._begin(call, holder)
+        if beginning.report is not None:
+            return beginning.report
+        body = Body(tool.bound(arguments, _context(call, beginning.attempt)))
+        value = await body.end(call.timeout)
+        unknown = isinstance(value, Raised | TimedOut)
+        try_again = unknown and call.retry_safe and beginning.attempt < call.attempts
+        # Where another attempt may follow, the claim stays open: that attempt takes it over, with the same key.
+        report = None if try_again else await self._record(call, holder, beginning.attempt, _ending(value))
+        if isinstance(value, TimedOut):
+            self._outwait(body, call, holder, beginning.attempt)
+        if report is None:
+            raise ApplicationError("the outcome of this attempt is unknown", type="AttemptUnknown")
+        return report
+
+    async def _check(self, call: ToolCall) -> tuple[Tool, dict[str, Any]]:
+        """Refuse whatever is not, byte for byte, what was shown and approved."""
+        tool = self._registry.tools.get(call.tool)
+        if tool is None:
+            raise _Refused(f"this worker has no tool named {call.tool!r}")
+        if tool.manifest.shown_sha256 != call.manifest_sha256:
+            raise _Refused("the tool changed after the call was shown; propose it anew")
+        plan = await self._ledger.plan(call.approval_id)
+        if plan is None:
+            raise _Refused("the ledger holds no plan for this approval")
+        shown = {sha256(call.payload), sha256(plan.payload or ""), call.payload_sha256, plan.payload_sha256}
+        if len(shown) != 1 or plan.idempotency_key != call.idempotency_key or plan.tool != call.tool:
+            raise _Refused("what would run is not what was approved")
+        try:
+            return tool, tool.parse(payload_arguments(call.payload))
+        except ValidationError as error:
+            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            raise _Refused(f"invalid arguments: {problems}"[:2000]) from None
+
+    async def _begin(self, call: ToolCall, holder: Holder) -> Beginning:
+        """Claim the right to run, waiting while another consent runs the same key."""
+        start_by = activity.info().scheduled_time + call.start_within
+        pause = 0.05
+        while True:
+            may_start = datetime.now(UTC) < start_by and not activity.is_cancelled()
+            beginning = await _insisting(partial(self._ledger.begin, call, holder, may_start=may_start), BEGIN_LIMIT)
+            if beginning.right is not Right.WAIT:
+                return beginning
+            if activity.is_worker_shutdown():
+                raise ApplicationError("this worker is leaving; another may wait for the key", type="WorkerLeaving")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 2)
+
+    async def _record(self, call: ToolCall, holder: Holder, attempt: int, ending: Ending) -> Report:
+        """Write down how the body ended. What cannot be written down is unknown, though it is told what was seen."""
+        try:
+            return await _insisting(partial(self._ledger.finish, call, holder, attempt, ending), RECORDING_LIMIT)
+        except Exception as error:
+            _log.error("the end of %s could not be recorded: %s", call.consent, type(error).__name__)
+        if ending.content is not None:
+            refused = Content(data=b"null", note="the ledger refused to keep the result")
+            try:
+                return await self._ledger.finish(call, holder, attempt, ending.model_copy(update={"content": refused}))
+            except Exception as error:
+                _log.error("nor could it be without its content: %s", type(error).__name__)
+        seen = ending.content.report(ReportKind.UNKNOWN) if ending.content else Report(kind=ReportKind.UNKNOWN)
+        reason = f"the tool ended ({ending.state}), and the ledger could not record it"
+        return seen.model_copy(update={"reason": reason})
+
+    def _outwait(self, body: Body, call: ToolCall, holder: Holder, attempt: int) -> None:
+        """Stop a body that ran out of time, and keep whatever truth still comes of it."""
+
+        async def record() -> None:
+            ending = _ending(await body.end())
+            await self._record(call, holder, attempt, ending)
+
+        body.stop()
+        waiting = asyncio.ensure_future(record())
+        self._late.add(waiting)
+        waiting.add_done_callback(self._late.discard)
+
+
+def _ending(value: Any) -> Ending:
+    if isinstance(value, Raised | TimedOut):
+        return Ending(state=ClaimState.UNKNOWN, error=value.error)
+    result = value if isinstance(value, ToolResult) else ToolResult(content=value)
+    state = ClaimState.EXECUTED if result.outcome.took_effect else ClaimState.FAILED
+    error = None if state is ClaimState.EXECUTED else f"the tool ended with {result.outcome}"
+    return Ending(state=state, content=Content.of(result.content), authorize_url=result.authorize_url, error=error)
+
+
+def _context(call: ToolCall, attempt: int) -> ToolContext:
+    return ToolContext(
+        approval_id=call.approval_id,
+        requester=call.requester,
+        idempotency_key=call.idempotency_key,
+        tool_call_id=call.tool_call_id,
+        thread_id=call.thread_id,
+        attempt=attempt,
+    )
+
+
+def _worker() -> str:
+    info = activity.info()
+    return f"{activity.client().identity} {info.task_queue} attempt {info.attempt}"
+
+
+async def _insisting(ask: Callable[[], Awaitable[_Answer]], limit: timedelta) -> _Answer:
+    """Ask the ledger again while it is out of reach; what it refuses for good is raised at once."""
+    give_up = asyncio.get_running_loop().time() + limit.total_seconds()
+    pause = 0.05
+    while True:
+        try:
+            return await ask()
+        except Exception as error:
+            if is_refusal(error) or asyncio.get_running_loop().time() + pause > give_up:
+                raise
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, 2)
+
+
+async def _uncancelled(work: Coroutine[Any, Any, Report]) -> Report:
+    """See work through: a call that was begun can be neither cancelled, paused nor abandoned."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+        except Exception:
+            break  # the task's own error, raised below
+    return task.result()
+
+
+@asynccontextmanager
+async def _heartbeat() -> AsyncIterator[None]:
+    """Tell Temporal that this worker lives, several times within the timeout."""
+    timeout = activity.info().heartbeat_timeout
+
+    async def beat() -> None:
+        while timeout:
+            activity.heartbeat()
+            await asyncio.sleep(timeout.total_seconds() / 4)
+
+    beating = asyncio.ensure_future(beat())
+    try:
+        yield
+    finally:
+        beating.cancel()

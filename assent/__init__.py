@@ -1,0 +1,82 @@
+"""Assent: AI agents act with a person's consent, at most once, and never lie about what happened."""
+
+from typing import TYPE_CHECKING, Any
+
+from assent.client import Approval, ApprovalHandle, Assent
+from assent.contracts import (
+    Approvers,
+    Decision,
+    DecisionKind,
+    Identity,
+    Outcome,
+    Phase,
+    Risk,
+    Stage,
+    State,
+    Status,
+    Surface,
+    Verdict,
+    VerdictKind,
+    WhenPending,
+)
+from assent.errors import (
+    ApprovalConflict,
+    ApprovalInterrupted,
+    ApprovalNotFound,
+    AssentError,
+    ConversationBusy,
+    InvalidRequest,
+    InvalidTool,
+    Unavailable,
+    Unhashable,
+)
+from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool
+
+if TYPE_CHECKING:
+    from assent.http import http_tool
+
+__all__ = [
+    "Approval",
+    "ApprovalConflict",
+    "ApprovalHandle",
+    "ApprovalInterrupted",
+    "ApprovalNotFound",
+    "Approvers",
+    "Assent",
+    "AssentError",
+    "ConversationBusy",
+    "Decision",
+    "DecisionKind",
+    "Identity",
+    "InvalidRequest",
+    "InvalidTool",
+    "Outcome",
+    "Phase",
+    "ProbeAnswer",
+    "ProbeResult",
+    "Registry",
+    "Risk",
+    "Stage",
+    "State",
+    "Status",
+    "Surface",
+    "Tool",
+    "ToolContext",
+    "ToolOutcome",
+    "ToolResult",
+    "Unavailable",
+    "Unhashable",
+    "Verdict",
+    "VerdictKind",
+    "WhenPending",
+    "http_tool",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "http_tool":  # brings httpx along, which not every agent needs
+        from assent.http import http_tool
+
+        return http_tool
+    raise AttributeError(f"module 'assent' has no attribute {name!r}")

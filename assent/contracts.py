@@ -1,0 +1,364 @@
+"""The words of the product as frozen models: what is asked, planned, decided and returned.
+
+Field names reach Temporal's history and the ledger: they are persisted data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    computed_field,
+    model_validator,
+)
+
+from assent.payload import canonical_json, sha256
+
+DEFAULT_TTL = timedelta(minutes=15)
+"""How long an approval waits for a person when nobody says otherwise."""
+
+
+def _storable(text: str) -> str:
+    if not text.isprintable() and any(c == "\x00" or "\ud800" <= c <= "\udfff" for c in text):
+        raise ValueError("NUL and lone surrogates cannot be stored")
+    return text
+
+
+Text = Annotated[str, StringConstraints(max_length=4000), AfterValidator(_storable)]
+"""Words of a person or an agent that every database can keep."""
+Id = Annotated[str, StringConstraints(min_length=1, max_length=256), AfterValidator(_storable)]
+"""The name of something, short enough for every index."""
+
+
+class Frozen(BaseModel):
+    """A value: parsed once, never changed. Unknown fields of a newer version are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Status(StrEnum):
+    """How an approval ended."""
+
+    EXECUTED = "executed"
+    REPLAYED = "replayed"
+    REJECTED = "rejected"
+    SUPERSEDED = "superseded"
+    FROZEN = "frozen"
+    EXPIRED = "expired"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Phase(StrEnum):
+    """Where an approval stands."""
+
+    PREPARING = "preparing"
+    PENDING = "pending"
+    EXECUTING = "executing"
+    REVIEWING = "reviewing"
+    CLOSED = "closed"
+
+
+class DecisionKind(StrEnum):
+    """What a person did."""
+
+    APPROVE = "approve"
+    REJECT = "reject"
+
+
+class Stage(StrEnum):
+    """What a decision is about: the call, or the result it returned."""
+
+    CALL = "call"
+    RESULT = "result"
+
+
+class VerdictKind(StrEnum):
+    """What became of one decision."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    TAMPERED = "tampered"
+    ALREADY_DECIDED = "already_decided"
+    SUPERSEDED = "superseded"
+    EXPIRED = "expired"
+    MISSING = "missing"
+    FORBIDDEN = "forbidden"
+    RECEIVED = "received"
+
+
+class WhenPending(StrEnum):
+    """What to do when the conversation already has an open request."""
+
+    ALLOW = "allow"
+    FAIL = "fail"
+    SUPERSEDE = "supersede"
+
+
+class Risk(StrEnum):
+    """How much harm a call can do."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class Surface(StrEnum):
+    """The door a message came through."""
+
+    CLIENT = "client"
+    COMMAND_LINE = "command_line"
+    TEMPORAL = "temporal"
+
+
+class Identity(Frozen):
+    """A person, by any of the ids Feishu knows them by, within one tenant."""
+
+    open_id: Id | None = None
+    union_id: Id | None = None
+    user_id: Id | None = None
+    tenant_key: Id | None = None
+
+    @model_validator(mode="after")
+    def _names_someone(self) -> Self:
+        if not self.keys:
+            raise ValueError("an identity needs a non-empty open_id, union_id or user_id")
+        return self
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `open_id:ou_1`, or several such keys separated by commas."""
+        known = {"open_id", "union_id", "user_id", "tenant_key"}
+        pairs = dict(part.strip().partition(":")[::2] for part in text.split(","))
+        if not pairs.keys() <= known:
+            raise ValueError(f"{text!r} is not an identity; write open_id:…, union_id:… or user_id:…")
+        return cls(**pairs)
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The typed ids that are known of this person."""
+        ids = {"open_id": self.open_id, "union_id": self.union_id, "user_id": self.user_id}
+        return frozenset(f"{kind}:{value}" for kind, value in ids.items() if value)
+
+    def is_same_person(self, other: Identity) -> bool:
+        """Whether both name one person: one tenant, and any id in common."""
+        return self.tenant_key == other.tenant_key and not self.keys.isdisjoint(other.keys)
+
+    def __str__(self) -> str:
+        return min(self.keys)
+
+
+class Approvers(Frozen):
+    """Who may decide."""
+
+    class Kind(StrEnum):
+        REQUESTER = "requester"
+        ANYONE = "anyone"
+        PEOPLE = "people"
+
+    kind: Kind = Kind.REQUESTER
+    people: tuple[Identity, ...] = ()
+
+    @classmethod
+    def of(cls, declared: str | Approvers | Iterable[Identity]) -> Approvers:
+        """Read a tool's declaration: `"requester"`, `"anyone"`, or the people themselves."""
+        if isinstance(declared, Approvers):
+            return declared
+        if isinstance(declared, str):
+            if declared not in (cls.Kind.REQUESTER, cls.Kind.ANYONE):
+                raise ValueError(f'approvers={declared!r}: say "requester", "anyone" or list identities')
+            return cls(kind=cls.Kind(declared))
+        people = tuple(declared)
+        if not people:
+            raise ValueError("approvers=[]: an approval that nobody may decide can only expire")
+        return cls(kind=cls.Kind.PEOPLE, people=people)
+
+    def include(self, actor: Identity, requester: Identity) -> bool:
+        """Whether *actor* may decide what *requester* asked for."""
+        match self.kind:
+            case Approvers.Kind.ANYONE:
+                return True
+            case Approvers.Kind.REQUESTER:
+                return actor.is_same_person(requester)
+            case Approvers.Kind.PEOPLE:
+                return any(actor.is_same_person(person) for person in self.people)
+
+
+class Request(Frozen):
+    """What the agent sent."""
+
+    approval_id: Id
+    tool: Id
+    arguments: dict[str, Any]
+    requester: Identity
+    tool_call_id: Id | None = None
+    thread_id: Id | None = None
+    when_pending: WhenPending = WhenPending.ALLOW
+    message_id: Id | None = None
+    event_id: Id | None = None
+    idempotency_scope: Id | None = None
+    ttl: Annotated[timedelta, Field(gt=timedelta(0))] = DEFAULT_TTL
+    reason: Text | None = None
+    surface: Surface = Surface.CLIENT
+
+    @property
+    def sha256(self) -> str:
+        """What tells this request from another one under the same id: all of it but the door it came through."""
+        fields = self.model_dump(mode="json", exclude={"surface", "arguments"})
+        return sha256(canonical_json({**fields, "arguments": self.arguments}))
+
+
+class Manifest(Frozen):
+    """What a tool says of itself, published by the worker that runs it."""
+
+    name: str
+    description: str
+    queue: str
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments, closed at every level."""
+    risk: Risk
+    approvers: Approvers
+    retry_safe: bool
+    attempts: int
+    """How often a `retry_safe` tool may be begun for one consent."""
+    timeout: timedelta
+    has_probe: bool
+    sensitive: tuple[str, ...]
+    max_ttl: timedelta | None
+
+    @property
+    def shown_sha256(self) -> str:
+        """The hash of what consent rests on: a tool that changed in any of it is another tool."""
+        shown = self.model_dump(mode="json", include={"name", "parameters", "risk", "approvers", "retry_safe"})
+        return sha256(canonical_json(shown))
+
+
+class Plan(Frozen):
+    """Request, manifest and policy, fixed once: what is shown, decided and run."""
+
+    approval_id: str
+    request_sha256: str
+    tool: str
+    description: str
+    queue: str
+    payload: str
+    """The canonical JSON of the call."""
+    payload_sha256: str
+    idempotency_key: str
+    manifest_sha256: str
+    requester: Identity
+    approvers: Approvers
+    risk: Risk
+    sensitive: tuple[str, ...]
+    retry_safe: bool
+    attempts: int
+    has_probe: bool
+    deadline: datetime
+    timeout: timedelta
+    start_within: timedelta
+    """How long after the decision the call may still begin."""
+    heartbeat_timeout: timedelta
+    """How long a tool worker may be silent before it counts as dead."""
+    grace: timedelta
+    """How long after the deadline an in-time decision may still arrive."""
+    supersedes: tuple[str, ...] = ()
+    """Open approvals of the same conversation that this one replaces."""
+
+    @property
+    def hash_is_true(self) -> bool:
+        """Whether the payload still is the one that was hashed."""
+        return sha256(self.payload) == self.payload_sha256
+
+
+class Decision(Frozen):
+    """What a person did, on which approval, seeing which payload."""
+
+    approval_id: Id
+    kind: DecisionKind
+    payload_sha256: Id | None = None
+    actor: Identity
+    event_id: Id
+    """The platform's id of the click: the same id is the same click."""
+    delivery_id: Id | None = None
+    """Which sending of that click this is."""
+    stage: Stage = Stage.CALL
+    message_id: Id | None = None
+    reason: Text | None = None
+    received_at: AwareDatetime | None = None
+    surface: Surface = Surface.TEMPORAL
+    proof: Id = "temporal"
+    """What proves the actor's identity."""
+
+
+class Verdict(Frozen):
+    """What became of one decision."""
+
+    kind: VerdictKind
+    status: Status | None = None
+    decided_by: Identity | None = None
+
+
+class Judged(Frozen):
+    """A decision and its verdict, as the approval remembers them."""
+
+    event_id: str
+    delivery_id: str | None
+    kind: DecisionKind
+    actor: Identity
+    verdict: VerdictKind
+    received_at: datetime
+    reason: str | None = None
+
+
+class State(Frozen):
+    """An approval as it stands."""
+
+    approval_id: str
+    phase: Phase
+    tool: str
+    requester: Identity
+    status: Status | None = None
+    reason: str | None = None
+    payload: str | None = None
+    payload_sha256: str | None = None
+    sensitive: tuple[str, ...] = ()
+    risk: Risk | None = None
+    approvers: Approvers | None = None
+    deadline: datetime | None = None
+    decided_by: Identity | None = None
+    decisions: tuple[Judged, ...] = ()
+    malformed: int = 0
+    """Messages that could not be read and were set aside."""
+
+
+class Outcome(Frozen):
+    """How an approval ended, and what the agent gets."""
+
+    approval_id: str
+    status: Status
+    content: Any = None
+    """The tool's result; for other endings the tool's own words or a neutral sentence."""
+    authorize_url: str | None = None
+    decided_by: Identity | None = None
+    reason: str | None = None
+    payload_sha256: str | None = None
+    idempotency_key: str | None = None
+    truncated: bool = False
+    """Whether `content` is only a preview; the whole is read with `handle.content()`."""
+    content_bytes: int | None = None
+    content_sha256: str | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def is_error(self) -> bool:
+        """False for executed and replayed only."""
+        return self.status not in (Status.EXECUTED, Status.REPLAYED)

@@ -1,0 +1,82 @@
+"""Everything Assent raises.
+
+AssentError
+├── InvalidRequest (also a ValueError)   the request was refused before anything started
+│   └── Unhashable                       an argument cannot be carried exactly; says which one
+├── InvalidTool (also a ValueError)      a tool was refused when it was registered
+├── ApprovalConflict                     the approval id belongs to another request
+├── ConversationBusy                     the conversation has an open request, and the caller asked not to wait
+├── ApprovalNotFound                     neither Temporal nor the ledger knows the approval
+├── ApprovalInterrupted                  the approval's workflow was ended by hand; only the ledger knows what ran
+└── Unavailable                          Temporal or the workers did not answer; nothing was lost
+"""
+
+from __future__ import annotations
+
+
+class AssentError(Exception):
+    """The parent of all errors that Assent raises."""
+
+
+class InvalidRequest(AssentError, ValueError):
+    """The request was refused before anything started."""
+
+
+class Unhashable(InvalidRequest):
+    """A value has no exact canonical form, so no one could approve exactly it."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = path
+        self.problem = problem
+
+
+class InvalidTool(AssentError, ValueError):
+    """A tool cannot be registered as it is declared."""
+
+
+class ApprovalConflict(AssentError):
+    """The approval id was used before, for another request."""
+
+    def __init__(self, approval_id: str) -> None:
+        super().__init__(
+            f"approval {approval_id!r} already stands for another request; nothing was started. "
+            "Repeat the first request unchanged to attach to it, or choose a new id."
+        )
+        self.approval_id = approval_id
+
+
+class ConversationBusy(AssentError):
+    """The conversation already has an open request."""
+
+    def __init__(self, thread_id: str, pending: str | None = None) -> None:
+        other = f" ({pending})" if pending else ""
+        super().__init__(
+            f"conversation {thread_id!r} has an open request{other}; nothing was asked. "
+            'Wait for it, or ask with when_pending="supersede".'
+        )
+        self.thread_id = thread_id
+        self.pending = pending
+
+
+class ApprovalNotFound(AssentError):
+    """Neither Temporal nor the ledger knows the approval."""
+
+    def __init__(self, approval_id: str) -> None:
+        super().__init__(f"approval {approval_id!r} is not known. Check the id and ASSENT_NAMESPACE.")
+        self.approval_id = approval_id
+
+
+class ApprovalInterrupted(AssentError):
+    """The approval's workflow was ended from outside before it could say how it ended."""
+
+    def __init__(self, approval_id: str, how: str) -> None:
+        super().__init__(
+            f"approval {approval_id!r} was {how} in Temporal before it ended. "
+            "Whether its call ran, only the ledger can tell: do not repeat the call before it was checked."
+        )
+        self.approval_id = approval_id
+
+
+class Unavailable(AssentError):
+    """Temporal or the workers did not answer in time; what was sent durably is not lost."""

@@ -1,0 +1,63 @@
+"""The rules by which a decision is judged, shared by the open approval and the ledger's record of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from assent.contracts import Decision, Plan, Stage, Status, VerdictKind
+from assent.messages import AuditEntry, AuditEvent
+
+
+def objection(plan: Plan, decision: Decision, message_id: str | None = None) -> VerdictKind | None:
+    """Why a decision cannot count whatever the approval's state: it is about something else, or someone else's."""
+    about_this_call = (
+        decision.approval_id == plan.approval_id
+        and decision.stage is Stage.CALL
+        and decision.message_id in (None, message_id)
+        and plan.hash_is_true
+        and decision.payload_sha256 == plan.payload_sha256
+    )
+    if not about_this_call:
+        return VerdictKind.TAMPERED
+    if not plan.approvers.include(decision.actor, plan.requester):
+        return VerdictKind.FORBIDDEN
+    return None
+
+
+def after_ending(status: Status) -> VerdictKind:
+    """What a decision is told when the approval has ended."""
+    match status:
+        case Status.EXPIRED:
+            return VerdictKind.EXPIRED
+        case Status.SUPERSEDED:
+            return VerdictKind.SUPERSEDED
+        case _:
+            return VerdictKind.ALREADY_DECIDED
+
+
+def audit_entry(event: AuditEvent, decision: Decision, at: datetime) -> AuditEntry:
+    """What the audit says of a decision."""
+    return AuditEntry(
+        event=event,
+        at=at,
+        once=f"{event}:{decision.event_id}",
+        actor=decision.actor,
+        surface=decision.surface,
+        proof=decision.proof,
+        payload_sha256=decision.payload_sha256,
+        event_id=decision.event_id,
+        message_id=decision.message_id,
+        decision=decision.kind,
+        reason=decision.reason,
+    )
+
+
+def refusal_entry(decision: Decision, verdict: VerdictKind, at: datetime) -> AuditEntry | None:
+    """The audit's note of a decision that was refused for what it is, not for when it came."""
+    match verdict:
+        case VerdictKind.TAMPERED:
+            return audit_entry(AuditEvent.TAMPER, decision, at)
+        case VerdictKind.FORBIDDEN:
+            return audit_entry(AuditEvent.FORBID, decision, at)
+        case _:
+            return None

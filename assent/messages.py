@@ -1,0 +1,236 @@
+"""What workflows and activities say to each other. Persisted in history, like the contracts."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from assent.contracts import (
+    Decision,
+    DecisionKind,
+    Frozen,
+    Id,
+    Identity,
+    Judged,
+    Outcome,
+    Plan,
+    Request,
+    Risk,
+    State,
+    Surface,
+    Text,
+    Verdict,
+)
+
+
+class AuditEvent(StrEnum):
+    """What the audit knows of."""
+
+    WRITE_REQUEST = "write_request"
+    DELIVER = "deliver"
+    CONFIRM = "confirm"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    SUPERSEDE = "supersede"
+    TAMPER = "tamper"
+    FORBID = "forbid"
+    EXECUTE = "execute"
+    REPLAY = "replay"
+    EXECUTE_FAILED = "execute_failed"
+    EXECUTE_UNKNOWN = "execute_unknown"
+
+
+class AuditEntry(Frozen):
+    """One line of an approval's audit, before it is chained."""
+
+    event: AuditEvent
+    at: datetime
+    once: str
+    """What makes this entry one and the same however often its writing is tried."""
+    actor: Identity | None = None
+    surface: Surface | None = None
+    proof: str | None = None
+    payload_sha256: str | None = None
+    event_id: str | None = None
+    message_id: str | None = None
+    decision: DecisionKind | None = None
+    reason: str | None = None
+    error: str | None = None
+    content_sha256: str | None = None
+
+
+class Preparation(Frozen):
+    """Input of *prepare*."""
+
+    request: Request
+    now: datetime
+    deadline: datetime
+
+
+class Prepared(Frozen):
+    """What *prepare* found: a plan, or why there is none."""
+
+    plan: Plan | None = None
+    refused: str | None = None
+    """Why the request can never run: an unknown tool, invalid arguments."""
+    busy_with: str | None = None
+    """The open approval that holds the conversation."""
+    conflict: bool = False
+    """The id belongs to another request."""
+    outcome: Outcome | None = None
+    """How this very request ended, when Temporal no longer knows."""
+
+
+class ReportKind(StrEnum):
+    """What is known of an execution."""
+
+    EXECUTED = "executed"
+    REPLAYED = "replayed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    NOT_BEGUN = "not_begun"
+    """This attempt did not begin the call; it proves nothing about another."""
+
+
+class Report(Frozen):
+    """What an execution attempt, a probe or the closing of a claim found out."""
+
+    kind: ReportKind
+    content: Any = None
+    authorize_url: str | None = None
+    reason: str | None = None
+    truncated: bool = False
+    content_bytes: int | None = None
+    content_sha256: str | None = None
+
+
+class ToolCall(Frozen):
+    """Input of *execute* and *probe*: one consented call."""
+
+    approval_id: str
+    consent: str
+    tool: str
+    payload: str
+    payload_sha256: str
+    idempotency_key: str
+    manifest_sha256: str
+    requester: Identity
+    retry_safe: bool
+    attempts: int
+    timeout: timedelta
+    start_within: timedelta
+    tool_call_id: str | None = None
+    thread_id: str | None = None
+    entries: tuple[AuditEntry, ...] = ()
+    """Audit entries that belong before the call."""
+
+
+class Closing(Frozen):
+    """Input of *close_claim*."""
+
+    approval_id: str
+    consent: str
+    idempotency_key: str
+    payload_sha256: str
+    now: datetime
+    reason: str
+    entries: tuple[AuditEntry, ...] = ()
+    """Audit entries that belong before the closing."""
+
+
+class AuditBatch(Frozen):
+    """Input of *write_audit*."""
+
+    approval_id: str
+    entries: tuple[AuditEntry, ...]
+
+
+class Settlement(Frozen):
+    """Input of *settle*: how the approval ended, for the record."""
+
+    outcome: Outcome
+    entries: tuple[AuditEntry, ...]
+    judged: tuple[Judged, ...]
+    closed_at: datetime
+
+
+class Withdrawal(Frozen):
+    """The *cancel* signal."""
+
+    reason: Text | None = None
+    actor: Identity | None = None
+    surface: Surface = Surface.TEMPORAL
+
+
+class Supersession(Frozen):
+    """The *supersede* signal."""
+
+    by: Id
+
+
+class VerdictQuestion(Frozen):
+    """The *verdict* query: what became of that sending of that click?"""
+
+    event_id: str
+    delivery_id: str | None
+
+
+class FrozenCall(Frozen):
+    """Input of the frozen review: what may have happened."""
+
+    idempotency_key: str
+    approval_id: str
+    tool: str
+    payload_sha256: str
+    requester: Identity
+    risk: Risk
+    decided_by: Identity | None
+    error: str | None
+    seen: Any = None
+    """What the worker saw of the result, if it saw any."""
+    frozen_at: datetime
+    joined: tuple[str, ...] = ()
+    """Other approvals that wait for the same answer."""
+
+
+class RecallKind(StrEnum):
+    RECORD = "record"
+    VERDICT = "verdict"
+    CONTENT = "content"
+
+
+class Recall(Frozen):
+    """A question to the ledger, asked through Temporal by a client that has no database."""
+
+    kind: RecallKind
+    approval_id: str
+    decision: Decision | None = None
+    offset: int = 0
+
+
+class Recalled(Frozen):
+    """What the ledger remembers."""
+
+    state: State | None = None
+    outcome: Outcome | None = None
+    verdict: Verdict | None = None
+    chunk: str | None = None
+    next_offset: int | None = None
+
+
+class Carried(Frozen):
+    """What an approval takes along when it continues as new."""
+
+    plan: Plan
+    delivered_at: datetime
+    judged: tuple[Judged, ...]
+    unwritten: tuple[AuditEntry, ...]
+    malformed: int
+
+
+class Asked(Frozen):
+    """Input of the approval workflow."""
+
+    request: Request
+    carried: Carried | None = None

@@ -1,0 +1,63 @@
+"""Names that live in Temporal's history and in its UI. They are persisted data: change none of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
+
+APPROVALS_QUEUE = "assent-approvals"
+"""Where workflows and their own activities run."""
+TOOLS_QUEUE = "assent-tools"
+"""Where a tool runs that names no queue of its own."""
+
+APPROVAL = "Approval"
+FROZEN_REVIEW = "FrozenReview"
+SETTLING = "Settling"
+RECALL = "Recall"
+
+PREPARE = "prepare"
+EXECUTE = "execute"
+PROBE = "probe"
+CLOSE_CLAIM = "close_claim"
+WRITE_AUDIT = "write_audit"
+SETTLE = "settle"
+RECALL_RECORD = "recall"
+
+DECIDE = "decide"
+CANCEL = "cancel"
+SUPERSEDE = "supersede"
+JOIN = "join"
+STATE = "state"
+VERDICT = "verdict"
+
+REQUEST_HASH_MEMO = "assent_request_sha256"
+
+STATUS = SearchAttributeKey.for_keyword("AssentStatus")
+TOOL = SearchAttributeKey.for_keyword("AssentTool")
+REQUESTER = SearchAttributeKey.for_keyword("AssentRequester")
+THREAD = SearchAttributeKey.for_keyword("AssentThread")
+RISK = SearchAttributeKey.for_keyword("AssentRisk")
+SEARCH_ATTRIBUTES = (STATUS, TOOL, REQUESTER, THREAD, RISK)
+
+
+def attributes(values: Mapping[SearchAttributeKey[str], str]) -> TypedSearchAttributes:
+    """Search attributes, each short enough for every visibility store."""
+    return TypedSearchAttributes([SearchAttributePair(key, _short(value)) for key, value in values.items()])
+
+
+def _short(text: str) -> str:
+    return text if len(text.encode()) <= 255 else text.encode()[:252].decode(errors="ignore") + "…"
+
+
+def approval_workflow(approval_id: str) -> str:
+    return f"approval/{approval_id}"
+
+
+def review_workflow(idempotency_key: str) -> str:
+    return f"frozen/{hashlib.sha256(idempotency_key.encode()).hexdigest()}"
+
+
+def settling_workflow(approval_id: str) -> str:
+    return f"settling/{approval_id}"

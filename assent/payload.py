@@ -1,0 +1,91 @@
+"""What exactly would run, as bytes: the canonical payload, its hash and the keys made from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import rfc8785
+
+from assent.errors import InvalidRequest, Unhashable
+
+MAX_PAYLOAD_BYTES = 256 * 1024
+"""The largest canonical payload that can be asked for."""
+MAX_DEPTH = 64
+"""How deep arguments may nest."""
+MAX_EXACT_INTEGER = 2**53 - 1
+"""The largest integer that every JSON reader agrees on."""
+
+
+def canonical_json(value: Any) -> bytes:
+    """RFC 8785 canonical JSON of *value*, refusing whatever that standard cannot carry exactly."""
+    _refuse_inexact(value, "$", 0)
+    return rfc8785.dumps(value)
+
+
+def canonical_payload(tool: str, arguments: Mapping[str, Any]) -> str:
+    """The canonical text of one call: what is shown, hashed, stored and parsed again to run."""
+    text = canonical_json({"arguments": arguments, "files": {}, "tool": tool})
+    if len(text) > MAX_PAYLOAD_BYTES:
+        raise InvalidRequest(
+            f"the call holds {len(text)} bytes, the limit is {MAX_PAYLOAD_BYTES}; "
+            "store the large part elsewhere and pass a reference to it."
+        )
+    return text.decode()
+
+
+def payload_arguments(payload: str) -> bytes:
+    """The arguments of a canonical payload, as JSON for a strict parser."""
+    return json.dumps(json.loads(payload)["arguments"]).encode()
+
+
+def sha256(text: str | bytes) -> str:
+    """The hex SHA-256 of a text."""
+    return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
+
+
+def idempotency_key(
+    namespace: str, payload_sha256: str, *, approval_id: str, message_id: str | None, scope: str | None
+) -> str:
+    """The key under which one payload runs at most once."""
+    if scope is not None:
+        return f"{namespace}:caller:{scope}:{payload_sha256}"
+    if message_id is not None:
+        return f"{namespace}:message:{message_id}:{payload_sha256}"
+    return f"{namespace}:approval:{approval_id}:{payload_sha256}"
+
+
+def _refuse_inexact(value: Any, path: str, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise Unhashable(path, f"nested deeper than {MAX_DEPTH} levels")
+    match value:
+        case None | bool():
+            return
+        case str():
+            _refuse_surrogates(value, path)
+        case int():
+            if abs(value) > MAX_EXACT_INTEGER:
+                raise Unhashable(path, "an integer beyond 2^53 is not exact in JSON; send it as a string")
+        case float():
+            if value != value or value in (float("inf"), float("-inf")):
+                raise Unhashable(path, f"{value} is not a JSON number; send it as a string")
+        case list():
+            for index, item in enumerate(value):
+                _refuse_inexact(item, f"{path}[{index}]", depth + 1)
+        case dict():
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    raise Unhashable(path, f"the key {key!r} is not a string")
+                _refuse_surrogates(key, path)
+                _refuse_inexact(item, f"{path}.{key}", depth + 1)
+        case _:
+            raise Unhashable(path, f"{type(value).__name__} is not a JSON value; send it as a string")
+
+
+def _refuse_surrogates(text: str, path: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Unhashable(path, "a lone surrogate is not text; send the bytes in an encoding such as base64") from None

@@ -1,0 +1,8 @@
+"""remember: what was planned, who decided, what ran and how it ended, in SQL."""
+
+from ledger.claims import Beginning, Ending, Holder, Right
+from ledger.database import Ledger
+from ledger.engine import is_refusal
+from ledger.schema import ClaimState
+
+__all__ = ["Beginning", "ClaimState", "Ending", "Holder", "Ledger", "Right", "is_refusal"]

@@ -1,0 +1,194 @@
+"""The record of each approval: its plan, its outcome, its decisions, and its place in a conversation."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assent.contracts import (
+    Decision,
+    Identity,
+    Judged,
+    Outcome,
+    Phase,
+    Plan,
+    Request,
+    State,
+    Verdict,
+    VerdictKind,
+    WhenPending,
+)
+from assent.judgement import after_ending, objection, refusal_entry
+from assent.messages import AuditEntry, AuditEvent, Prepared, Settlement
+from ledger import audit
+from ledger.engine import insert, inserted
+from ledger.schema import approvals, conversations, decisions
+
+
+async def register(
+    connection: AsyncConnection,
+    request: Request,
+    plan: Plan | None,
+    refused: str | None,
+    now: datetime,
+    open_until: datetime,
+) -> Prepared:
+    """Store the plan if there is none yet, and return the one that stands."""
+    request_sha256 = request.sha256
+    if stored := await _stored(connection, request.approval_id, request_sha256):
+        return stored
+    others = await _take_slot(connection, request, now) if plan else ()
+    if others and request.when_pending is WhenPending.FAIL:
+        return Prepared(busy_with=others[0])
+    if plan:
+        plan = plan.model_copy(update={"supersedes": others})
+    row = insert(connection, approvals).values(
+        approval_id=request.approval_id,
+        request_sha256=request_sha256,
+        tool=request.tool,
+        thread_id=request.thread_id,
+        requester=request.requester.model_dump_json(exclude_none=True),
+        payload=plan.payload if plan else None,
+        payload_sha256=plan.payload_sha256 if plan else None,
+        plan=plan.model_dump_json() if plan else None,
+        refused=refused,
+        created_at=audit.stamp(now),
+        open_until=audit.stamp(open_until),
+    )
+    if not await inserted(connection, row.on_conflict_do_nothing()):
+        stored = await _stored(connection, request.approval_id, request_sha256)
+        assert stored is not None, "a record is never deleted"
+        return stored
+    asked = AuditEntry(
+        event=AuditEvent.WRITE_REQUEST,
+        at=now,
+        once="write_request",
+        actor=request.requester,
+        surface=request.surface,
+        payload_sha256=plan.payload_sha256 if plan else None,
+        event_id=request.event_id,
+        message_id=request.message_id,
+        reason=request.reason,
+        error=refused,
+    )
+    await audit.append(connection, request.approval_id, [asked])
+    return Prepared(plan=plan, refused=refused)
+
+
+async def settle(connection: AsyncConnection, settlement: Settlement) -> Outcome:
+    """Record how an approval ended. The first ending stands, whatever is said later."""
+    outcome = settlement.outcome
+    closed = await connection.execute(
+        update(approvals)
+        .where(approvals.c.approval_id == outcome.approval_id, approvals.c.status.is_(None))
+        .values(status=outcome.status, outcome=outcome.model_dump_json(), closed_at=audit.stamp(settlement.closed_at))
+    )
+    for judged in settlement.judged:
+        await _remember(connection, outcome.approval_id, judged)
+    first = closed.rowcount == 1
+    await audit.append(connection, outcome.approval_id, settlement.entries, closing=first)
+    return outcome if first else await outcome_of(connection, outcome.approval_id) or outcome
+
+
+async def outcome_of(connection: AsyncConnection, approval_id: str) -> Outcome | None:
+    found = await connection.execute(select(approvals.c.outcome).where(approvals.c.approval_id == approval_id))
+    text = found.scalar_one_or_none()
+    return Outcome.model_validate_json(text) if text else None
+
+
+async def plan_of(connection: AsyncConnection, approval_id: str) -> Plan | None:
+    """The plan as the database holds it now; its payload comes from its own column."""
+    row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
+    if row is None or row.plan is None:
+        return None
+    plan = Plan.model_validate_json(row.plan)
+    agrees = row.payload == plan.payload and row.payload_sha256 == plan.payload_sha256
+    return plan if agrees else plan.model_copy(update={"payload": row.payload})
+
+
+async def state_of(connection: AsyncConnection, approval_id: str) -> State | None:
+    """An approval as the ledger remembers it."""
+    row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
+    if row is None:
+        return None
+    plan = await plan_of(connection, approval_id)
+    outcome = await outcome_of(connection, approval_id)
+    judged = await connection.execute(select(decisions.c.judged).where(decisions.c.approval_id == approval_id))
+    return State(
+        approval_id=approval_id,
+        phase=Phase.CLOSED if outcome else Phase.PENDING if plan else Phase.PREPARING,
+        tool=row.tool,
+        requester=Identity.model_validate_json(row.requester),
+        status=outcome.status if outcome else None,
+        reason=outcome.reason if outcome else None,
+        decided_by=outcome.decided_by if outcome else None,
+        decisions=tuple(Judged.model_validate_json(text) for text in judged.scalars()),
+        **({name: getattr(plan, name) for name in _SHOWN} if plan else {}),
+    )
+
+
+_SHOWN = ("payload", "payload_sha256", "sensitive", "risk", "approvers", "deadline")
+
+
+async def judge_late(connection: AsyncConnection, decision: Decision, now: datetime) -> Verdict:
+    """The verdict on a decision that reached an approval after its end."""
+    outcome = await outcome_of(connection, decision.approval_id)
+    plan = await plan_of(connection, decision.approval_id)
+    if outcome is None:
+        return Verdict(kind=VerdictKind.MISSING)
+    kind = (objection(plan, decision) if plan else None) or after_ending(outcome.status)
+    judged = Judged(
+        event_id=decision.event_id,
+        delivery_id=decision.delivery_id,
+        kind=decision.kind,
+        actor=decision.actor,
+        verdict=kind,
+        received_at=decision.received_at or now,
+        reason=decision.reason,
+    )
+    if not await _remember(connection, decision.approval_id, judged):
+        kind = VerdictKind.DUPLICATE
+    elif entry := refusal_entry(decision, kind, now):
+        await audit.append(connection, decision.approval_id, [entry])
+    if kind is VerdictKind.FORBIDDEN:
+        return Verdict(kind=kind)
+    return Verdict(kind=kind, status=outcome.status, decided_by=outcome.decided_by)
+
+
+async def _stored(connection: AsyncConnection, approval_id: str, request_sha256: str) -> Prepared | None:
+    row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
+    if row is None:
+        return None
+    if row.request_sha256 != request_sha256:
+        return Prepared(conflict=True)
+    return Prepared(
+        plan=Plan.model_validate_json(row.plan) if row.plan else None,
+        refused=row.refused,
+        outcome=Outcome.model_validate_json(row.outcome) if row.outcome else None,
+    )
+
+
+async def _take_slot(connection: AsyncConnection, request: Request, now: datetime) -> tuple[str, ...]:
+    """The open approvals of the conversation, with its row locked so that their number cannot grow meanwhile."""
+    if request.thread_id is None or request.when_pending is WhenPending.ALLOW:
+        return ()
+    row = insert(connection, conversations).values(thread_id=request.thread_id)
+    await connection.execute(
+        row.on_conflict_do_update(index_elements=["thread_id"], set_={"thread_id": request.thread_id})
+    )
+    open_ones = await connection.execute(
+        select(approvals.c.approval_id)
+        .where(approvals.c.thread_id == request.thread_id, approvals.c.status.is_(None))
+        .where(approvals.c.approval_id != request.approval_id, approvals.c.open_until > audit.stamp(now))
+        .order_by(approvals.c.created_at)
+    )
+    return tuple(open_ones.scalars())
+
+
+async def _remember(connection: AsyncConnection, approval_id: str, judged: Judged) -> bool:
+    row = insert(connection, decisions).values(
+        approval_id=approval_id, event_id=judged.event_id, judged=judged.model_dump_json()
+    )
+    return await inserted(connection, row.on_conflict_do_nothing())

@@ -1,0 +1,290 @@
+"""Claims: the durable right to run once. Two constraints carry it, a consent's key and an active claim per key."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Row, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assent.content import Content
+from assent.contracts import Frozen
+from assent.messages import AuditEntry, AuditEvent, Closing, Report, ReportKind, ToolCall
+from ledger import audit
+from ledger.engine import insert, inserted
+from ledger.schema import ClaimState, claims, late_results
+
+_ACTIVE = (ClaimState.STARTED, ClaimState.EXECUTED, ClaimState.UNKNOWN)
+_TOO_LATE = "it could not begin in time"
+_NOT_ENDED = "an attempt began and its end was never recorded"
+
+
+class Holder(Frozen):
+    """One attempt of one worker: who runs it, and a token that only this attempt knows."""
+
+    token: str
+    worker: str
+
+
+class Right(StrEnum):
+    """What an attempt that wants to begin is told."""
+
+    RUN = "run"
+    WAIT = "wait"
+    """Another consent runs the same key just now."""
+    REPORT = "report"
+    """Nothing is to be run: the report says what is known."""
+
+
+class Beginning(Frozen):
+    right: Right
+    attempt: int = 1
+    report: Report | None = None
+
+
+class Ending(Frozen):
+    """How a body ended, as the wrapper saw it."""
+
+    state: ClaimState
+    content: Content | None = None
+    authorize_url: str | None = None
+    error: str | None = None
+
+
+async def begin(
+    connection: AsyncConnection, call: ToolCall, holder: Holder, now: datetime, may_start: bool
+) -> Beginning:
+    """Take the right to run, or learn why there is none. Asking again with the same token answers the same.
+
+    may_start: whether it is still early enough to begin a call that no attempt has begun.
+    """
+    won = insert(connection, claims).values(
+        consent=call.consent,
+        idempotency_key=call.idempotency_key,
+        approval_id=call.approval_id,
+        payload_sha256=call.payload_sha256,
+        state=ClaimState.STARTED,
+        attempt=1,
+        holder=holder.token,
+        worker=holder.worker,
+        began_at=audit.stamp(now),
+    )
+    if may_start and await inserted(connection, won.on_conflict_do_nothing()):
+        await audit.append(connection, call.approval_id, call.entries)
+        return Beginning(right=Right.RUN)
+    own = await _claim(connection, call.consent)
+    if own is not None:
+        return await _begin_again(connection, own, call, holder, now)
+    if not may_start:
+        return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=_TOO_LATE))
+    return await _meet_another(connection, call, now)
+
+
+async def finish(
+    connection: AsyncConnection, call: ToolCall, holder: Holder, attempt: int, ending: Ending, now: datetime
+) -> Report:
+    """Record how the body ended. An attempt that was given up on is kept beside the claim, never over it."""
+    if ending.state is ClaimState.FAILED and attempt > 1:
+        ending = ending.model_copy(update={"state": ClaimState.UNKNOWN, "error": ending.error or _NOT_ENDED})
+    recorded = await connection.execute(
+        update(claims)
+        .where(claims.c.consent == call.consent, claims.c.state == ClaimState.STARTED)
+        .where(claims.c.holder == holder.token, claims.c.attempt == attempt)
+        .values(state=ending.state, ended_at=audit.stamp(now), **_stored(ending))
+    )
+    claim = await _claim(connection, call.consent)
+    assert claim is not None, "a claim is never deleted"
+    if recorded.rowcount == 1:
+        await audit.append(connection, call.approval_id, [_execution_entry(claim, now)])
+    elif claim.holder != holder.token or claim.state != ending.state:
+        late = insert(connection, late_results).values(
+            holder=holder.token,
+            consent=call.consent,
+            state=ending.state,
+            at=audit.stamp(now),
+            worker=holder.worker,
+            **_stored(ending),
+        )
+        await connection.execute(late.on_conflict_do_nothing())
+    return await report(connection, claim)
+
+
+async def close(connection: AsyncConnection, closing: Closing) -> Report:
+    """Say for good what became of a consent whose activity ended without a word."""
+    never = insert(connection, claims).values(
+        consent=closing.consent,
+        idempotency_key=closing.idempotency_key,
+        approval_id=closing.approval_id,
+        payload_sha256=closing.payload_sha256,
+        state=ClaimState.CLOSED,
+        attempt=0,
+        ended_at=audit.stamp(closing.now),
+        error=closing.reason,
+    )
+    await audit.append(connection, closing.approval_id, closing.entries)
+    if not await inserted(connection, never.on_conflict_do_nothing()):
+        await _give_up(connection, closing.consent, closing.approval_id, closing.reason, closing.now)
+    claim = await _claim(connection, closing.consent)
+    assert claim is not None, "a claim is never deleted"
+    answer = await report(connection, claim)
+    if answer.kind is ReportKind.NOT_BEGUN:
+        did_not_run = AuditEntry(
+            event=AuditEvent.EXECUTE_FAILED,
+            at=closing.now,
+            once=f"execute_failed:{closing.consent}",
+            payload_sha256=closing.payload_sha256,
+            error=claim.error,
+        )
+        await audit.append(connection, closing.approval_id, [did_not_run])
+        return answer.model_copy(update={"kind": ReportKind.FAILED})
+    return answer
+
+
+async def resolve(connection: AsyncConnection, call: ToolCall, content: Content, now: datetime) -> Report:
+    """A probe found that an unknown call did run: the claim moves from unknown to executed."""
+    found = await connection.execute(
+        update(claims)
+        .where(claims.c.consent == call.consent, claims.c.state == ClaimState.UNKNOWN)
+        .values(state=ClaimState.EXECUTED, ended_at=audit.stamp(now), content=content.data, note=content.note)
+    )
+    claim = await _claim(connection, call.consent)
+    if claim is None:
+        return Report(kind=ReportKind.UNKNOWN)
+    if found.rowcount == 1:
+        await audit.append(connection, call.approval_id, [_execution_entry(claim, now)])
+    return await report(connection, claim)
+
+
+async def report(connection: AsyncConnection, claim: Row[Any]) -> Report:
+    """What a claim's row says, in the words of a report."""
+    match ClaimState(claim.state):
+        case ClaimState.EXECUTED:
+            return _content(claim).report(ReportKind.EXECUTED, claim.authorize_url)
+        case ClaimState.FAILED:
+            return _content(claim).report(ReportKind.FAILED, claim.authorize_url, claim.error)
+        case ClaimState.CLOSED if claim.answer == ReportKind.REPLAYED:
+            source = await _claim(connection, claim.answered_by)
+            assert source is not None, "a claim is never deleted"
+            return _content(source).report(ReportKind.REPLAYED, source.authorize_url)
+        case ClaimState.CLOSED if claim.answer is None:
+            return Report(kind=ReportKind.NOT_BEGUN, reason=claim.error)
+        case ClaimState.CLOSED:
+            return Report(kind=ReportKind(claim.answer), reason=claim.error)
+        case ClaimState.STARTED | ClaimState.UNKNOWN:
+            return Report(kind=ReportKind.UNKNOWN, reason=claim.error)
+
+
+async def content(connection: AsyncConnection, approval_id: str) -> bytes | None:
+    """The whole stored result of an approval, its own or the one it replayed."""
+    rows = await connection.execute(
+        select(claims).where(claims.c.approval_id == approval_id).order_by(claims.c.began_at)
+    )
+    for claim in reversed(rows.all()):
+        source = await _claim(connection, claim.answered_by) if claim.answered_by else claim
+        if source is not None and source.content is not None:
+            return bytes(source.content)
+    return None
+
+
+async def _begin_again(
+    connection: AsyncConnection, own: Row[Any], call: ToolCall, holder: Holder, now: datetime
+) -> Beginning:
+    """The consent was claimed before: by this very attempt, by one that ended, or by one that did not."""
+    if own.state == ClaimState.STARTED and own.holder == holder.token:
+        return Beginning(right=Right.RUN, attempt=own.attempt)
+    if own.state == ClaimState.STARTED and call.retry_safe and own.attempt < call.attempts:
+        again = await connection.execute(
+            update(claims)
+            .where(claims.c.consent == call.consent, claims.c.state == ClaimState.STARTED)
+            .where(claims.c.attempt == own.attempt)
+            .values(attempt=own.attempt + 1, holder=holder.token, worker=holder.worker, began_at=audit.stamp(now))
+        )
+        return Beginning(right=Right.RUN, attempt=own.attempt + 1) if again.rowcount else Beginning(right=Right.WAIT)
+    if own.state == ClaimState.STARTED:
+        await _give_up(connection, call.consent, call.approval_id, _NOT_ENDED, now)
+        own = await _claim(connection, call.consent) or own
+    return Beginning(right=Right.REPORT, report=await report(connection, own))
+
+
+async def _meet_another(connection: AsyncConnection, call: ToolCall, now: datetime) -> Beginning:
+    """Another consent holds the key: wait for it, take its result, or freeze with it."""
+    other = (
+        await connection.execute(
+            select(claims).where(claims.c.idempotency_key == call.idempotency_key, claims.c.state.in_(_ACTIVE))
+        )
+    ).first()
+    if other is None or other.state == ClaimState.STARTED:
+        return Beginning(right=Right.WAIT)
+    if other.payload_sha256 != call.payload_sha256:
+        reason = "the idempotency key stands for another payload"
+        return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=reason))
+    replayed = other.state == ClaimState.EXECUTED
+    answer = ReportKind.REPLAYED if replayed else ReportKind.UNKNOWN
+    error = None if replayed else f"approval {other.approval_id} began the same call, and its outcome is not known"
+    own = insert(connection, claims).values(
+        consent=call.consent,
+        idempotency_key=call.idempotency_key,
+        approval_id=call.approval_id,
+        payload_sha256=call.payload_sha256,
+        state=ClaimState.CLOSED,
+        attempt=0,
+        ended_at=audit.stamp(now),
+        answer=answer,
+        answered_by=other.consent,
+        error=error,
+    )
+    await connection.execute(own.on_conflict_do_nothing())
+    event = AuditEvent.REPLAY if replayed else AuditEvent.EXECUTE_UNKNOWN
+    entry = AuditEntry(
+        event=event, at=now, once=f"{event}:{call.consent}", payload_sha256=call.payload_sha256, error=error
+    )
+    await audit.append(connection, call.approval_id, [*call.entries, entry])
+    claim = await _claim(connection, call.consent)
+    assert claim is not None, "it was inserted above"
+    return Beginning(right=Right.REPORT, report=await report(connection, claim))
+
+
+async def _give_up(connection: AsyncConnection, consent: str, approval_id: str, error: str, now: datetime) -> None:
+    given_up = await connection.execute(
+        update(claims)
+        .where(claims.c.consent == consent, claims.c.state == ClaimState.STARTED)
+        .values(state=ClaimState.UNKNOWN, ended_at=audit.stamp(now), error=error)
+    )
+    claim = await _claim(connection, consent)
+    if given_up.rowcount == 1 and claim is not None:
+        await audit.append(connection, approval_id, [_execution_entry(claim, now)])
+
+
+async def _claim(connection: AsyncConnection, consent: str) -> Row[Any] | None:
+    return (await connection.execute(select(claims).where(claims.c.consent == consent))).first()
+
+
+def _content(claim: Row[Any]) -> Content:
+    return Content(data=claim.content if claim.content is not None else b"null", note=claim.note)
+
+
+def _stored(ending: Ending) -> dict[str, Any]:
+    return {
+        "content": ending.content.data if ending.content else None,
+        "note": ending.content.note if ending.content else None,
+        "authorize_url": ending.authorize_url,
+        "error": ending.error,
+    }
+
+
+def _execution_entry(claim: Row[Any], now: datetime) -> AuditEntry:
+    event = {
+        ClaimState.EXECUTED: AuditEvent.EXECUTE,
+        ClaimState.FAILED: AuditEvent.EXECUTE_FAILED,
+        ClaimState.UNKNOWN: AuditEvent.EXECUTE_UNKNOWN,
+    }[ClaimState(claim.state)]
+    return AuditEntry(
+        event=event,
+        at=now,
+        once=f"{event}:{claim.consent}",
+        payload_sha256=claim.payload_sha256,
+        error=claim.error,
+        content_sha256=audit.sha256(claim.content) if claim.content is not None else None,
+    )

@@ -1,0 +1,130 @@
+"""The ledger as its users see it: one method, one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from assent.content import Content
+from assent.contracts import Decision, Manifest, Outcome, Plan, Request, State, Verdict
+from assent.messages import AuditBatch, AuditEntry, Closing, Prepared, Report, Settlement, ToolCall
+from ledger import approvals, audit, claims
+from ledger.engine import insert, open_engine, reading, writing
+from ledger.migrate import current_version, upgrade
+from ledger.schema import audit as audit_table
+from ledger.schema import catalogue
+
+
+class Ledger:
+    """One database, SQLite or PostgreSQL."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    @classmethod
+    def open(cls, url: str) -> Ledger:
+        return cls(open_engine(url))
+
+    async def dispose(self) -> None:
+        await self._engine.dispose()
+
+    async def upgrade(self) -> None:
+        """Bring the schema to this version's."""
+        await upgrade(self._engine)
+
+    async def version(self) -> str | None:
+        """The schema's version, None if there is no schema yet."""
+        return await current_version(self._engine)
+
+    # Catalogue
+
+    async def publish(self, manifests: Iterable[Manifest], now: datetime) -> None:
+        """Let the approvals know of these tools; what was said of them before is replaced."""
+        async with writing(self._engine) as connection:
+            for manifest in sorted(manifests, key=lambda manifest: manifest.name):
+                row = insert(connection, catalogue).values(
+                    name=manifest.name, manifest=manifest.model_dump_json(), published_at=audit.stamp(now)
+                )
+                changed = {"manifest": row.excluded.manifest, "published_at": row.excluded.published_at}
+                await connection.execute(row.on_conflict_do_update(index_elements=["name"], set_=changed))
+
+    async def manifest(self, tool: str) -> Manifest | None:
+        async with reading(self._engine) as connection:
+            found = await connection.execute(select(catalogue.c.manifest).where(catalogue.c.name == tool))
+            text = found.scalar_one_or_none()
+        return Manifest.model_validate_json(text) if text else None
+
+    # Approvals
+
+    async def register(
+        self, request: Request, plan: Plan | None, refused: str | None, *, now: datetime, open_until: datetime
+    ) -> Prepared:
+        async with writing(self._engine) as connection:
+            return await approvals.register(connection, request, plan, refused, now, open_until)
+
+    async def settle(self, settlement: Settlement) -> Outcome:
+        async with writing(self._engine) as connection:
+            return await approvals.settle(connection, settlement)
+
+    async def plan(self, approval_id: str) -> Plan | None:
+        async with reading(self._engine) as connection:
+            return await approvals.plan_of(connection, approval_id)
+
+    async def state(self, approval_id: str) -> State | None:
+        async with reading(self._engine) as connection:
+            return await approvals.state_of(connection, approval_id)
+
+    async def outcome(self, approval_id: str) -> Outcome | None:
+        async with reading(self._engine) as connection:
+            return await approvals.outcome_of(connection, approval_id)
+
+    async def judge_late(self, decision: Decision) -> Verdict:
+        async with writing(self._engine) as connection:
+            return await approvals.judge_late(connection, decision, datetime.now(UTC))
+
+    # Claims
+
+    async def begin(self, call: ToolCall, holder: claims.Holder, *, may_start: bool = True) -> claims.Beginning:
+        async with writing(self._engine) as connection:
+            return await claims.begin(connection, call, holder, datetime.now(UTC), may_start)
+
+    async def finish(self, call: ToolCall, holder: claims.Holder, attempt: int, ending: claims.Ending) -> Report:
+        async with writing(self._engine) as connection:
+            return await claims.finish(connection, call, holder, attempt, ending, datetime.now(UTC))
+
+    async def close(self, closing: Closing) -> Report:
+        async with writing(self._engine) as connection:
+            return await claims.close(connection, closing)
+
+    async def resolve(self, call: ToolCall, content: Content) -> Report:
+        async with writing(self._engine) as connection:
+            return await claims.resolve(connection, call, content, datetime.now(UTC))
+
+    async def content(self, approval_id: str) -> bytes | None:
+        async with reading(self._engine) as connection:
+            return await claims.content(connection, approval_id)
+
+    # Audit
+
+    async def append(self, batch: AuditBatch) -> None:
+        async with writing(self._engine) as connection:
+            await audit.append(connection, batch.approval_id, batch.entries)
+
+    async def entries(self, approval_id: str) -> list[AuditEntry]:
+        """The audit of one approval, in order."""
+        async with reading(self._engine) as connection:
+            bodies = await connection.execute(
+                select(audit_table.c.body).where(audit_table.c.approval_id == approval_id).order_by(audit_table.c.seq)
+            )
+            return [AuditEntry.model_validate_json(body) for body in bodies.scalars()]
+
+    async def verify(self, expected_head: str | None = None) -> list[str]:
+        async with reading(self._engine) as connection:
+            return await audit.verify(connection, expected_head)
+
+    async def head(self) -> tuple[int, str]:
+        async with reading(self._engine) as connection:
+            return await audit.head_of_seals(connection)

@@ -1,0 +1,97 @@
+"""Opening the ledger's database so that what was committed survives a power cut."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Insert, Table, event, exc, make_url
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+_READ_ONLY = "assent_read_only"
+
+
+def open_engine(url: str) -> AsyncEngine:
+    """An engine for `sqlite+aiosqlite://` or `postgresql+asyncpg://`, durable in the way the guarantee needs."""
+    parsed = make_url(url)
+    match parsed.drivername:
+        case "sqlite+aiosqlite":
+            if parsed.database and parsed.database != ":memory:":
+                _make_private(Path(parsed.database))
+            engine = create_async_engine(parsed, pool_size=4, max_overflow=8, connect_args={"timeout": 20})
+            event.listen(engine.sync_engine, "connect", _harden_sqlite)
+            event.listen(engine.sync_engine, "begin", _begin_sqlite)
+            return engine
+        case "postgresql+asyncpg":
+            return create_async_engine(
+                parsed,
+                pool_size=10,
+                max_overflow=20,
+                pool_pre_ping=True,
+                connect_args={
+                    "timeout": 5,
+                    "command_timeout": 20,
+                    "server_settings": {"synchronous_commit": "on", "application_name": "assent"},
+                },
+            )
+        case other:
+            raise ValueError(
+                f"ASSENT_DATABASE_URL names the driver {other!r}; use sqlite+aiosqlite:///… or postgresql+asyncpg://…"
+            )
+
+
+@asynccontextmanager
+async def writing(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A transaction that writes; on SQLite it takes the write lock at once, so it cannot fail half-way for it."""
+    async with engine.begin() as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A transaction that only reads, and waits for nobody."""
+    async with engine.connect() as connection:
+        await connection.execution_options(**{_READ_ONLY: True})
+        yield connection
+
+
+def insert(connection: AsyncConnection, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """An insert that knows `ON CONFLICT`, in the connection's dialect."""
+    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+
+
+async def inserted(connection: AsyncConnection, statement: Insert) -> bool:
+    """Whether an insert that does nothing on conflict did something."""
+    return (await connection.execute(statement)).rowcount == 1
+
+
+def _make_private(path: Path) -> None:
+    """The file is its owner's alone; the directory too, if it is ours to make."""
+    if not path.parent.exists():
+        path.parent.mkdir(mode=0o700, parents=True)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    path.chmod(0o600)
+
+
+def _harden_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # the driver begins nothing by itself: `_begin_sqlite` does
+    cursor = connection.cursor()
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    read_only = connection.get_execution_options().get(_READ_ONLY)
+    connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether the database understood and said no, so that asking again is in vain."""
+    if not isinstance(error, exc.DBAPIError) or error.connection_invalidated:
+        return False
+    return not isinstance(error, exc.OperationalError | exc.InterfaceError)

@@ -1,0 +1,128 @@
+"""The ledger's tables. Times are ISO 8601 in UTC; JSON is canonical text."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, Table, Text, text
+
+
+class ClaimState(StrEnum):
+    """Where the right to run once stands."""
+
+    STARTED = "started"
+    EXECUTED = "executed"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+    CLOSED = "closed"
+    """It never ran and never will; `answer` says what was told instead, if anything."""
+
+
+metadata = MetaData()
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("approval_id", Text, primary_key=True),
+    Column("request_sha256", Text, nullable=False),
+    Column("tool", Text, nullable=False),
+    Column("thread_id", Text),
+    Column("requester", Text, nullable=False),
+    Column("payload", Text),
+    Column("payload_sha256", Text),
+    Column("plan", Text),
+    Column("refused", Text),
+    Column("created_at", Text, nullable=False),
+    Column("open_until", Text, nullable=False),
+    Column("status", Text),
+    Column("outcome", Text),
+    Column("closed_at", Text),
+    Index(
+        "approvals_open_in_thread",
+        "thread_id",
+        sqlite_where=text("status IS NULL"),
+        postgresql_where=text("status IS NULL"),
+    ),
+)
+
+conversations = Table("conversations", metadata, Column("thread_id", Text, primary_key=True))
+"""One row to lock per conversation, so that two requests cannot take its slot at once."""
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("approval_id", Text, primary_key=True),
+    Column("event_id", Text, primary_key=True),
+    Column("judged", Text, nullable=False),
+)
+
+_ACTIVE = text("state IN ('started', 'executed', 'unknown')")
+
+claims = Table(
+    "claims",
+    metadata,
+    Column("consent", Text, primary_key=True),
+    Column("idempotency_key", Text, nullable=False),
+    Column("approval_id", Text, nullable=False),
+    Column("payload_sha256", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("holder", Text),
+    Column("worker", Text),
+    Column("began_at", Text),
+    Column("ended_at", Text),
+    Column("content", LargeBinary),
+    Column("note", Text),
+    Column("authorize_url", Text),
+    Column("error", Text),
+    Column("answer", Text),
+    Column("answered_by", Text),
+    Index("claims_one_active_per_key", "idempotency_key", unique=True, sqlite_where=_ACTIVE, postgresql_where=_ACTIVE),
+)
+
+late_results = Table(
+    "late_results",
+    metadata,
+    Column("holder", Text, primary_key=True),
+    Column("consent", Text, nullable=False, index=True),
+    Column("state", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("worker", Text),
+    Column("content", LargeBinary),
+    Column("note", Text),
+    Column("authorize_url", Text),
+    Column("error", Text),
+)
+"""What an attempt found out after it had been given up on."""
+
+catalogue = Table(
+    "catalogue",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("manifest", Text, nullable=False),
+    Column("published_at", Text, nullable=False),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("approval_id", Text, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+    Column("once", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("previous", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+    Index("audit_once", "approval_id", "once", unique=True),
+)
+
+seals = Table(
+    "seals",
+    metadata,
+    Column("n", Integer, primary_key=True, autoincrement=False),
+    Column("approval_id", Text, nullable=False, index=True),
+    Column("entries", Integer, nullable=False),
+    Column("head", Text, nullable=False),
+    Column("previous", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+)
+"""The closing heads of the approvals' audits, chained to each other."""

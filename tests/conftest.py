@@ -1,0 +1,131 @@
+"""One Temporal server and one PostgreSQL for the whole run; a service on each kind of ledger for each test process."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import asyncpg
+import pytest
+from temporalio.client import Client
+
+from assent import ApprovalHandle, Assent, Identity, Outcome
+from assent.settings import Settings
+from assent.tools import registry
+from ledger import Ledger
+from tests import parts
+from tests import tools as tools_for_tests
+from workers.approvals import approvals_worker
+from workers.setup import set_up
+from workers.tools import tool_workers
+
+ME = Identity(open_id="ou_me", union_id="on_me")
+HEARTBEAT = timedelta(seconds=3)
+
+_running: dict[str, parts.TemporalServer | parts.PostgresServer] = {}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    temporal = parts.TemporalServer(namespaces=parts.NAMESPACES)
+    temporal.start()
+    postgres = parts.PostgresServer()
+    _running.update(temporal=temporal, postgres=postgres)
+    os.environ["TEST_TEMPORAL"] = temporal.address
+    os.environ["TEST_POSTGRES"] = postgres.uri
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    for part in _running.values():
+        part.kill() if isinstance(part, parts.TemporalServer) else part.stop()
+
+
+@pytest.fixture(scope="session")
+def temporal_address() -> str:
+    return os.environ["TEST_TEMPORAL"]
+
+
+@pytest.fixture(scope="session")
+def namespaces(worker_id: str) -> Iterator[str]:
+    """Temporal namespaces that no other test process uses: take the `next` one for a service of your own."""
+    share = parts.NAMESPACES // 8
+    mine = 0 if worker_id == "master" else int(worker_id.removeprefix("gw"))
+    return (f"n{mine * share + n}" for n in range(share))
+
+
+_databases = itertools.count()
+
+
+async def new_database(kind: str, directory: Path) -> str:
+    """The URL of an empty database, `sqlite` or `postgres`."""
+    if kind == "sqlite":
+        return f"sqlite+aiosqlite:///{directory / f'ledger-{next(_databases)}' / 'ledger.db'}"
+    name = f"ledger_{os.getpid()}_{next(_databases)}"
+    connection = await asyncpg.connect(os.environ["TEST_POSTGRES"])
+    try:
+        await connection.execute(f"CREATE DATABASE {name}")
+    finally:
+        await connection.close()
+    host = os.environ["TEST_POSTGRES"].partition("host=")[2]
+    return f"postgresql+asyncpg://postgres@/{name}?host={host}"
+
+
+@dataclass
+class Service:
+    """A whole service: Temporal namespace, ledger, workers in this process, and a client."""
+
+    client: Client
+    ledger: Ledger
+    settings: Settings
+    gate: Assent
+
+    async def decided(self, handle: ApprovalHandle, kind: str = "approve", actor: Identity = ME) -> Outcome:
+        """Decide on what is shown and wait for the end."""
+        state = await handle.state()
+        verdict = await handle.decide(kind, actor=actor, payload_sha256=state.payload_sha256)
+        assert verdict.kind == "accepted", verdict
+        return await handle.outcome()
+
+    async def events(self, approval_id: str) -> list[str]:
+        """The audit's events of one approval."""
+        return [entry.event.value for entry in await self.ledger.entries(approval_id)]
+
+
+async def open_service(stack: AsyncExitStack, client: Client, url: str, *, workers: bool = True) -> Service:
+    """Set up a service on a database; with its workers in this process unless a test brings its own."""
+    settings = Settings(
+        database_url=url,
+        heartbeat_timeout=HEARTBEAT,
+        grace=timedelta(milliseconds=500),
+        start_within=timedelta(minutes=2),
+    )
+    await set_up(client, settings)
+    ledger = Ledger.open(url)
+    stack.push_async_callback(ledger.dispose)
+    assert tools_for_tests.mark.name in registry.tools
+    await ledger.publish((tool.manifest for tool in registry.tools.values()), datetime.now(UTC))
+    if workers:
+        for worker in (approvals_worker(client, ledger, settings), *tool_workers(client, ledger, registry)):
+            if worker.task_queue != "nobody":
+                await stack.enter_async_context(worker)
+    return Service(client, ledger, settings, await Assent.connect(client=client))
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+async def service(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    temporal_address: str,
+    namespaces: Iterator[str],
+) -> AsyncIterator[Service]:
+    """A service with workers in this process, on SQLite and on PostgreSQL."""
+    client = await parts.connect(temporal_address, next(namespaces))
+    async with AsyncExitStack() as stack:
+        url = await new_database(request.param, tmp_path_factory.mktemp("service"))
+        yield await open_service(stack, client, url)

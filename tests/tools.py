@@ -1,0 +1,184 @@
+"""Tools for tests. Their side effects are lines in files, counted from outside the service."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from assent import Identity, ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResult, tool
+
+LI_LEI = Identity(open_id="ou_lilei", union_id="on_lilei")
+HAN_MEIMEI = Identity(open_id="ou_han")
+
+
+def leave_mark(path: str, line: str = "ran") -> int:
+    """One side effect; returns how many there are now."""
+    with Path(path).open("a") as file:
+        file.write(line + "\n")
+    return len(Path(path).read_text().splitlines())
+
+
+def marks(path: Path | str) -> int:
+    """How many side effects there were."""
+    file = Path(path)
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+@tool
+def mark(path: str, ctx: ToolContext, amount: Decimal = Decimal("1.00"), note: str = "none") -> dict[str, Any]:
+    """Leave one mark in a file."""
+    return {"marks": leave_mark(path), "amount": amount, "note": note, "key": ctx.idempotency_key}
+
+
+@tool(name="mark.other")
+def mark_other(path: str, amount: Decimal = Decimal("1.00"), note: str = "none") -> dict[str, Any]:
+    """Another tool with the same arguments."""
+    return {"other_marks": leave_mark(path)}
+
+
+@tool(approvers="anyone", risk="low")
+async def open_mark(path: str) -> str:
+    """A mark that anyone may allow."""
+    return f"mark {leave_mark(path)}"
+
+
+@tool(approvers=[LI_LEI, HAN_MEIMEI], risk="high", sensitive=("secret",), max_ttl=timedelta(hours=4))
+def guarded_mark(path: str, secret: str) -> int:
+    """A mark that only two people may allow."""
+    return leave_mark(path)
+
+
+@tool
+def ends_with(path: str, outcome: ToolOutcome, authorize_url: str | None = None) -> ToolResult:
+    """Say how it ended."""
+    return ToolResult(outcome, {"marks": leave_mark(path)}, authorize_url)
+
+
+@tool
+def raises(path: str, size: int = 10, kind: str = "RuntimeError") -> None:
+    """Leave a mark, then raise."""
+    leave_mark(path)
+    if kind == "SystemExit":
+        raise SystemExit("x" * size)
+    if kind == "undescribable":
+        raise Undescribable
+    raise RuntimeError("x" * size)
+
+
+class Undescribable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no description")
+
+
+@tool
+async def raises_async(path: str, kind: str = "RuntimeError") -> None:
+    """Leave a mark, then raise on the loop."""
+    leave_mark(path)
+    if kind == "SystemExit":
+        raise SystemExit(1)
+    if kind == "CancelledError":
+        raise asyncio.CancelledError
+    raise RuntimeError("on the loop")
+
+
+@tool
+def returns(path: str, what: str, size: int = 0) -> Any:
+    """Leave a mark, then return something difficult."""
+    leave_mark(path)
+    match what:
+        case "large":
+            return {"text": "ö" * size}
+        case "unserialisable":
+            return {"lock": threading.Lock()}
+        case "nul":
+            return "a\x00b\ud800c"
+        case "nan":
+            return [float("nan"), float("inf")]
+        case "nothing":
+            return None
+        case _:
+            return what
+
+
+@tool(timeout=timedelta(seconds=1))
+def hangs(path: str, gate: str) -> str:
+    """Hang beyond the timeout, in a thread that cannot be stopped, until the gate opens."""
+    leave_mark(path)
+    pass_gate(gate)
+    return "ended late"
+
+
+@tool(timeout=timedelta(seconds=1))
+async def hangs_async(path: str) -> None:
+    """Hang beyond the timeout on the loop."""
+    leave_mark(path)
+    await asyncio.Event().wait()
+
+
+@tool(timeout=timedelta(minutes=2))
+def gated(path: str, gate: str) -> dict[str, Any]:
+    """Leave a mark, wait for the gate, return."""
+    count = leave_mark(path)
+    pass_gate(gate)
+    return {"marks": count}
+
+
+@tool(timeout=timedelta(minutes=2), queue="another-team", approvers="anyone")
+def elsewhere(path: str) -> int:
+    """A tool on a queue of its own."""
+    return leave_mark(path)
+
+
+@tool(timeout=timedelta(minutes=2), queue="nobody")
+def unserved(path: str) -> int:
+    """A tool whose queue is served only where a test says so."""
+    return leave_mark(path)
+
+
+@tool(retry_safe=True, attempts=3, timeout=timedelta(minutes=2))
+def flaky(path: str, failures: int, then: ToolOutcome, ctx: ToolContext) -> ToolResult:
+    """Raise for the first attempts, with the same key each time, then end as told."""
+    count = leave_mark(path, ctx.idempotency_key)
+    if count <= failures:
+        raise ConnectionError("lost")
+    return ToolResult(then, {"attempt": ctx.attempt})
+
+
+@tool(retry_safe=True, attempts=2, timeout=timedelta(minutes=2))
+def gated_retry_safe(path: str, gate: str) -> dict[str, Any]:
+    """Wait for the gate; beginning again is harmless."""
+    count = leave_mark(path)
+    pass_gate(gate)
+    return {"marks": count}
+
+
+def look_up(ctx: ToolContext, path: str, finds: str) -> object:
+    """A probe that says whatever the test wants it to."""
+    leave_mark(path + ".probed")
+    match finds:
+        case "executed":
+            return ProbeResult(ProbeAnswer.EXECUTED, {"found": marks(path)})
+        case "raises":
+            raise RuntimeError("the probe is broken")
+        case "nonsense":
+            return 17
+        case answer:
+            return answer
+
+
+@tool(probe=look_up)
+def probed(path: str, finds: str) -> None:
+    """Leave a mark and raise; the probe knows better."""
+    leave_mark(path)
+    raise ConnectionError("lost")
+
+
+def pass_gate(gate: str) -> None:
+    """Hold the process here until the test creates the file."""
+    while not Path(gate).exists():
+        time.sleep(0.01)

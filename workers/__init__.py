@@ -1,0 +1,1 @@
+"""run: one module per process."""

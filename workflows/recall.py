@@ -1,0 +1,21 @@
+"""Asking the ledger on behalf of a client that reaches only Temporal."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from temporalio import workflow
+
+with workflow.unsafe.imports_passed_through():
+    from assent import names
+    from assent.messages import Recall, Recalled
+    from workflows import steps
+
+
+@workflow.defn(name=names.RECALL)
+class RecallWorkflow:
+    """One question, one answer."""
+
+    @workflow.run
+    async def run(self, question: Recall) -> Recalled:
+        return await steps.local(names.RECALL_RECORD, question, Recalled, timedelta(seconds=20))

@@ -1,0 +1,91 @@
+"""The options of every step an approval takes, kept in one place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+
+with workflow.unsafe.imports_passed_through():
+    from pydantic import BaseModel
+
+    from assent.messages import ToolCall
+
+Result = TypeVar("Result", bound=BaseModel)
+
+RECORDING = timedelta(seconds=40)
+"""How long a tool's attempt may take beyond the tool itself, to claim and to record."""
+SETTLING = timedelta(seconds=10)
+"""How long an outcome may be held back so that it is in the ledger before anyone sees it."""
+
+_PATIENT = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=30))
+_ATTEMPT = timedelta(seconds=10)
+
+
+async def local(name: str, argument: BaseModel, result: type[Result] | None, limit: timedelta | None = None) -> Result:
+    """A short, harmless step in the workflow's own task; it leaves the task's slot when it has to wait."""
+    answer: Result = await workflow.execute_local_activity(
+        name,
+        argument,
+        result_type=result,
+        start_to_close_timeout=_ATTEMPT,
+        schedule_to_close_timeout=limit,
+        local_retry_threshold=timedelta(seconds=2),
+        retry_policy=_PATIENT,
+    )
+    return answer
+
+
+async def durable(name: str, argument: BaseModel, result: type[Result], limit: timedelta | None = None) -> Result:
+    """A step on our own queue, in history before its effect is seen, tried until it succeeds or the limit ends."""
+    answer: Result = await workflow.execute_activity(
+        name,
+        argument,
+        result_type=result,
+        start_to_close_timeout=_ATTEMPT,
+        schedule_to_close_timeout=limit,
+        retry_policy=_PATIENT,
+    )
+    return answer
+
+
+async def on_tool_queue(
+    name: str,
+    call: ToolCall,
+    result: type[Result],
+    *,
+    queue: str,
+    attempt: timedelta,
+    limit: timedelta,
+    heartbeat: timedelta,
+    retry: RetryPolicy,
+) -> Result:
+    """A step that the tool's own workers take."""
+    answer: Result = await workflow.execute_activity(
+        name,
+        call,
+        result_type=result,
+        task_queue=queue,
+        start_to_close_timeout=attempt,
+        schedule_to_close_timeout=limit,
+        heartbeat_timeout=heartbeat,
+        retry_policy=retry,
+        summary=call.tool,
+    )
+    return answer
+
+
+async def uncancelled(story: Coroutine[Any, Any, Result], on_cancel: Callable[[], None]) -> Result:
+    """See a story through: a Temporal cancellation is told to it as a wish, and interrupts nothing."""
+    task = asyncio.ensure_future(story)
+    while True:
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+            on_cancel()

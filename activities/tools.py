@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.bodies import Body, Raised, TimedOut
 from assent import names
-from assent.content import Content, describe
+from assent.content import Content, describe, portable_text
 from assent.messages import Report, ReportKind, ToolCall
 from assent.payload import payload_arguments, sha256
 from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolResult
@@ -158,7 +158,8 @@ def _ending(value: Any) -> Ending:
     result = value if isinstance(value, ToolResult) else ToolResult(content=value)
     state = ClaimState.EXECUTED if result.outcome.took_effect else ClaimState.FAILED
     error = None if state is ClaimState.EXECUTED else f"the tool ended with {result.outcome}"
-    return Ending(state=state, content=Content.of(result.content), authorize_url=result.authorize_url, error=error)
+    url = result.authorize_url and portable_text(result.authorize_url).replace("\x00", "")
+    return Ending(state=state, content=Content.of(result.content), authorize_url=url, error=error)
 
 
 def _context(call: ToolCall, attempt: int) -> ToolContext:

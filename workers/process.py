@@ -68,11 +68,13 @@ async def open_ledger(settings: Settings, *, must_be_set_up: bool = True) -> Led
         version = await ledger.version()
     except Exception as error:
         raise Misconfigured(
-            f"The ledger at ASSENT_DATABASE_URL does not answer ({type(error).__name__}); start the database or correct the URL."
+            f"The ledger at ASSENT_DATABASE_URL does not answer ({type(error).__name__}); "
+            "start the database or correct the URL."
         ) from None
     if must_be_set_up and version != latest_version():
         raise Misconfigured(
-            f"The ledger's schema is {version or 'absent'}, this version needs {latest_version()}: run `python -m workers.setup`."
+            f"The ledger's schema is {version or 'absent'}, this version needs {latest_version()}: "
+            "run `python -m workers.setup`."
         )
     return ledger
 
@@ -84,17 +86,19 @@ async def missing_search_attributes(client: Client) -> list[str]:
         )
     except RPCError as error:
         raise Misconfigured(
-            f"Temporal's namespace {client.namespace!r} does not answer ({error.message}); create it or set TEMPORAL_NAMESPACE."
+            f"Temporal's namespace {client.namespace!r} does not answer ({error.message}); "
+            "create it or set TEMPORAL_NAMESPACE."
         ) from None
     return [key.name for key in names.SEARCH_ATTRIBUTES if key.name not in known.custom_attributes]
 
 
 async def open_temporal() -> Client:
-    """A client, in a namespace that knows our search attributes: an upsert of an unknown one would hold a workflow for good."""
+    """A client, in a namespace that knows our search attributes: an unknown one would hold a workflow for good."""
     client = await connect_temporal()
     if missing := await missing_search_attributes(client):
         raise Misconfigured(
-            f"Temporal's namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}: run `python -m workers.setup`."
+            f"Temporal's namespace {client.namespace!r} lacks the search attributes {', '.join(missing)}: "
+            "run `python -m workers.setup`."
         )
     return client
 
@@ -111,7 +115,8 @@ def load_tools(settings: Settings) -> Registry:
             importlib.import_module(module)
         except Exception as error:
             raise Misconfigured(
-                f"The tool module {module!r} in ASSENT_TOOLS cannot be imported ({type(error).__name__}: {error}); correct it and start again."
+                f"The tool module {module!r} in ASSENT_TOOLS cannot be imported "
+                f"({type(error).__name__}: {error}); correct it and start again."
             ) from None
     if not registry.tools:
         raise Misconfigured(

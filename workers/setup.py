@@ -27,7 +27,7 @@ async def set_up(client: Client, settings: Settings) -> None:
             )
         )
     async with asyncio.timeout(30):
-        while await process.missing_search_attributes(client):
+        while await process.missing_search_attributes(client):  # noqa: ASYNC110 - the server tells nobody
             await asyncio.sleep(0.1)
 
 

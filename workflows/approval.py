@@ -114,6 +114,8 @@ class ApprovalWorkflow:
             request=self._request, now=workflow.now(), deadline=info.start_time + self._request.ttl
         )
         prepared = await steps.local(names.PREPARE, preparation, Prepared)
+        if prepared.plan is None:
+            self._phase = Phase.CLOSED
         if prepared.conflict:
             raise ApplicationError("the approval id belongs to another request", type="ApprovalConflict")
         if prepared.busy_with is not None:
@@ -146,12 +148,13 @@ class ApprovalWorkflow:
             if self._unwritten and not await self._write_audit():
                 pause = min(pause * 2, timedelta(minutes=5))
             if self._settled:
-                return None
+                return
             if workflow.info().is_continue_as_new_suggested():
                 self._continue(plan)
             left = plan.deadline + plan.grace - workflow.now()
             if left <= timedelta(0):
-                return self._end(Status.EXPIRED, AuditEvent.EXPIRE)
+                self._end(Status.EXPIRED, AuditEvent.EXPIRE)
+                return
             await self._something_new(min(left, pause) if self._unwritten else left)
 
     async def _something_new(self, timeout: timedelta) -> None:

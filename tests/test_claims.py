@@ -1,0 +1,266 @@
+"""The ledger's table, row by row: begin, finish, close. And the two constraints that carry it."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, text
+from sqlalchemy.exc import IntegrityError
+
+from assent import Approvers, Identity, Risk
+from assent.content import Content
+from assent.contracts import Plan, Request
+from assent.messages import Closing, ReportKind, ToolCall
+from assent.payload import canonical_payload, idempotency_key, sha256
+from ledger import ClaimState, Ending, Holder, Ledger, Right
+from ledger.engine import writing
+from ledger.schema import late_results
+from tests.conftest import new_database
+
+NOW = datetime.now(UTC)
+ME = Identity(open_id="ou_me")
+EXECUTED = Ending(state=ClaimState.EXECUTED, content=Content.of({"sent": True}))
+FAILED = Ending(state=ClaimState.FAILED, content=Content.of("no"), error="the tool ended with failed")
+UNKNOWN = Ending(state=ClaimState.UNKNOWN, error="RuntimeError: lost")
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+async def ledger(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ledger]:
+    ledger = Ledger.open(await new_database(request.param, tmp_path_factory.mktemp("claims")))
+    await ledger.upgrade()
+    yield ledger
+    await ledger.dispose()
+
+
+async def consent(ledger: Ledger, *, message: str | None = None, retry_safe: bool = False) -> ToolCall:
+    """A call that a person consented to, registered in the ledger."""
+    request = Request(
+        approval_id=uuid.uuid4().hex, tool="send", arguments={}, requester=ME, message_id=message or uuid.uuid4().hex
+    )
+    payload = canonical_payload("send", {})
+    call = ToolCall(
+        approval_id=request.approval_id,
+        consent=request.approval_id,
+        tool="send",
+        payload=payload,
+        payload_sha256=sha256(payload),
+        idempotency_key=idempotency_key(
+            "test", sha256(payload), approval_id=request.approval_id, message_id=request.message_id, scope=None
+        ),
+        manifest_sha256="",
+        requester=ME,
+        retry_safe=retry_safe,
+        attempts=2 if retry_safe else 1,
+        timeout=timedelta(minutes=1),
+        start_within=timedelta(minutes=1),
+    )
+    shared = call.model_dump(include={*Plan.model_fields} & {*ToolCall.model_fields})
+    plan = Plan(
+        **shared,
+        request_sha256=request.sha256,
+        description="",
+        queue="q",
+        approvers=Approvers(),
+        risk=Risk.LOW,
+        sensitive=(),
+        has_probe=False,
+        deadline=NOW + timedelta(hours=1),
+        heartbeat_timeout=timedelta(seconds=3),
+        grace=timedelta(seconds=1),
+    )
+    await ledger.register(request, plan, None, now=NOW, open_until=NOW + timedelta(hours=1))
+    return call
+
+
+def holder() -> Holder:
+    return Holder(token=uuid.uuid4().hex, worker="a worker")
+
+
+def closing(call: ToolCall) -> Closing:
+    return Closing(
+        approval_id=call.approval_id,
+        consent=call.consent,
+        idempotency_key=call.idempotency_key,
+        payload_sha256=call.payload_sha256,
+        now=NOW,
+        reason="no worker came",
+    )
+
+
+async def test_begin_gives_the_right_to_run_once(ledger: Ledger) -> None:
+    call, first = await consent(ledger), holder()
+    assert (await ledger.begin(call, first)).right is Right.RUN
+    assert (await ledger.begin(call, first)).right is Right.RUN, "the same attempt asks again after a lost answer"
+    second = await ledger.begin(call, holder())
+    assert second.right is Right.REPORT
+    assert second.report is not None
+    assert second.report.kind is ReportKind.UNKNOWN
+
+
+async def test_begin_after_the_record_returns_the_record(ledger: Ledger) -> None:
+    for ending, kind in ((EXECUTED, ReportKind.EXECUTED), (FAILED, ReportKind.FAILED), (UNKNOWN, ReportKind.UNKNOWN)):
+        call, first = await consent(ledger), holder()
+        await ledger.begin(call, first)
+        recorded = await ledger.finish(call, first, 1, ending)
+        again = await ledger.begin(call, holder())
+        assert again.report == recorded
+        assert recorded.kind is kind
+
+
+async def test_begin_replays_anothers_result(ledger: Ledger) -> None:
+    call, first = await consent(ledger, message="m1"), holder()
+    await ledger.begin(call, first)
+    await ledger.finish(call, first, 1, EXECUTED)
+    other = await consent(ledger, message="m1")
+    for _ in range(2):
+        report = (await ledger.begin(other, holder())).report
+        assert report is not None
+        assert (report.kind, report.content) == (ReportKind.REPLAYED, {"sent": True})
+
+
+async def test_begin_waits_for_another_that_runs_then_runs_if_that_failed(ledger: Ledger) -> None:
+    call, first = await consent(ledger, message="m2"), holder()
+    await ledger.begin(call, first)
+    other = await consent(ledger, message="m2")
+    assert (await ledger.begin(other, holder())).right is Right.WAIT
+    await ledger.finish(call, first, 1, FAILED)
+    assert (await ledger.begin(other, holder())).right is Right.RUN
+
+
+async def test_begin_freezes_with_another_that_is_unknown(ledger: Ledger) -> None:
+    call, first = await consent(ledger, message="m3"), holder()
+    await ledger.begin(call, first)
+    await ledger.finish(call, first, 1, UNKNOWN)
+    report = (await ledger.begin(await consent(ledger, message="m3"), holder())).report
+    assert report is not None
+    assert report.kind is ReportKind.UNKNOWN
+    assert call.approval_id in (report.reason or "")
+
+
+async def test_begin_refuses_a_key_that_stands_for_another_payload(ledger: Ledger) -> None:
+    call, first = await consent(ledger, message="m4"), holder()
+    await ledger.begin(call, first)
+    await ledger.finish(call, first, 1, EXECUTED)
+    forged = (await consent(ledger, message="m4")).model_copy(update={"payload_sha256": "f" * 64})
+    report = (await ledger.begin(forged, holder())).report
+    assert report is not None
+    assert report.kind is ReportKind.NOT_BEGUN
+
+
+async def test_begin_too_late_claims_nothing(ledger: Ledger) -> None:
+    call = await consent(ledger)
+    report = (await ledger.begin(call, holder(), may_start=False)).report
+    assert report is not None
+    assert report.kind is ReportKind.NOT_BEGUN
+    assert (await ledger.close(closing(call))).kind is ReportKind.FAILED
+
+
+async def test_of_many_at_once_one_begins(ledger: Ledger) -> None:
+    calls = [await consent(ledger, message="m5") for _ in range(8)]
+    beginnings = await asyncio.gather(*(ledger.begin(call, holder()) for call in calls))
+    assert sorted(beginning.right for beginning in beginnings) == [Right.RUN, *[Right.WAIT] * 7]
+
+
+async def test_late_finish_is_kept_beside_and_changes_nothing(ledger: Ledger) -> None:
+    call, zombie = await consent(ledger), holder()
+    await ledger.begin(call, zombie)
+    await ledger.begin(call, holder())  # a second attempt gives the first one up
+    assert (await ledger.finish(call, zombie, 1, EXECUTED)).kind is ReportKind.UNKNOWN
+    async with writing(ledger._engine) as connection:
+        (late,) = (await connection.execute(select(late_results).where(late_results.c.consent == call.consent))).all()
+    assert (late.state, late.content) == ("executed", b'{"sent":true}')
+
+
+async def test_finish_whose_answer_was_lost_can_be_repeated(ledger: Ledger) -> None:
+    call, first = await consent(ledger), holder()
+    await ledger.begin(call, first)
+    assert await ledger.finish(call, first, 1, EXECUTED) == await ledger.finish(call, first, 1, EXECUTED)
+    async with writing(ledger._engine) as connection:
+        late = await connection.execute(select(late_results).where(late_results.c.consent == call.consent))
+    assert late.all() == []
+
+
+async def test_close_of_nothing_says_it_never_ran_and_never_will(ledger: Ledger) -> None:
+    call = await consent(ledger)
+    for _ in range(2):
+        report = await ledger.close(closing(call))
+        assert (report.kind, report.reason) == (ReportKind.FAILED, "no worker came")
+    late = await ledger.begin(call, holder())
+    assert late.right is Right.REPORT
+    assert late.report is not None
+    assert late.report.kind is ReportKind.NOT_BEGUN
+    assert [entry.event.value for entry in await ledger.entries(call.approval_id)] == ["write_request", "execute_failed"]
+
+
+async def test_close_of_a_started_claim_is_unknown(ledger: Ledger) -> None:
+    call, first = await consent(ledger), holder()
+    await ledger.begin(call, first)
+    assert (await ledger.close(closing(call))).kind is ReportKind.UNKNOWN
+
+
+async def test_close_of_a_finished_claim_is_its_outcome(ledger: Ledger) -> None:
+    call, first = await consent(ledger), holder()
+    await ledger.begin(call, first)
+    recorded = await ledger.finish(call, first, 1, EXECUTED)
+    assert await ledger.close(closing(call)) == recorded
+
+
+async def test_retry_safe_claim_is_taken_over_as_often_as_allowed(ledger: Ledger) -> None:
+    call = await consent(ledger, retry_safe=True)
+    assert [(await ledger.begin(call, holder())).attempt for _ in range(2)] == [1, 2]
+    assert (await ledger.begin(call, holder())).right is Right.REPORT
+
+
+async def test_retry_safe_attempt_after_an_unended_one_is_never_failed(ledger: Ledger) -> None:
+    call, second = await consent(ledger, retry_safe=True), holder()
+    await ledger.begin(call, holder())
+    await ledger.begin(call, second)
+    assert (await ledger.finish(call, second, 2, FAILED)).kind is ReportKind.UNKNOWN
+
+
+async def test_the_schema_itself_refuses_a_second_claim(ledger: Ledger) -> None:
+    call = await consent(ledger)
+    await ledger.begin(call, holder())
+    copy = (
+        "INSERT INTO claims (consent, idempotency_key, approval_id, payload_sha256, state, attempt) "
+        "VALUES (:consent, :key, 'x', 'x', :state, 1)"
+    )
+    for values in (
+        {"consent": call.consent, "key": "another", "state": "failed"},
+        {"consent": "another" + call.consent, "key": call.idempotency_key, "state": "started"},
+        {"consent": "another" + call.consent, "key": call.idempotency_key, "state": "executed"},
+        {"consent": "another" + call.consent, "key": call.idempotency_key, "state": "unknown"},
+    ):
+        with pytest.raises(IntegrityError):
+            async with writing(ledger._engine) as connection:
+                await connection.execute(text(copy), values)
+
+
+async def test_migrations_make_the_schema_that_the_code_declares(ledger: Ledger) -> None:
+    from alembic.autogenerate import compare_metadata
+    from alembic.runtime.migration import MigrationContext
+
+    from ledger.schema import metadata
+
+    async with ledger._engine.connect() as connection:
+        differences = await connection.run_sync(
+            lambda sync: compare_metadata(MigrationContext.configure(sync, opts={"compare_type": True}), metadata)
+        )
+    assert differences == []
+    await ledger.upgrade()  # again is harmless
+
+
+async def test_sqlite_file_is_private_and_durable(tmp_path: Path) -> None:
+    file = tmp_path / "private" / "ledger.db"
+    ledger = Ledger.open(f"sqlite+aiosqlite:///{file}")
+    await ledger.upgrade()
+    async with writing(ledger._engine) as connection:
+        pragmas = [(await connection.execute(text(f"PRAGMA {name}"))).scalar() for name in ("synchronous", "journal_mode")]
+    await ledger.dispose()
+    assert pragmas == [2, "wal"]
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)

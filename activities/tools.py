@@ -100,7 +100,7 @@ class ToolActivities:
         plan = await self._ledger.plan(call.approval_id)
         if plan is None:
             raise _Refused("the ledger holds no plan for this approval")
-        shown = {sha256(call.payload), sha256(plan.payload or ""), call.payload_sha256, plan.payload_sha256}
+        shown = {sha256(call.payload), sha256(plan.payload), call.payload_sha256, plan.payload_sha256}
         if len(shown) != 1 or plan.idempotency_key != call.idempotency_key or plan.tool != call.tool:
             raise _Refused("what would run is not what was approved")
         try:

@@ -50,8 +50,6 @@ async def register(
         tool=request.tool,
         thread_id=request.thread_id,
         requester=request.requester.model_dump_json(exclude_none=True),
-        payload=plan.payload if plan else None,
-        payload_sha256=plan.payload_sha256 if plan else None,
         plan=plan.model_dump_json() if plan else None,
         refused=refused,
         created_at=audit.stamp(now),
@@ -99,13 +97,10 @@ async def outcome_of(connection: AsyncConnection, approval_id: str) -> Outcome |
 
 
 async def plan_of(connection: AsyncConnection, approval_id: str) -> Plan | None:
-    """The plan as the database holds it now; its payload comes from its own column."""
-    row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
-    if row is None or row.plan is None:
-        return None
-    plan = Plan.model_validate_json(row.plan)
-    agrees = row.payload == plan.payload and row.payload_sha256 == plan.payload_sha256
-    return plan if agrees else plan.model_copy(update={"payload": row.payload})
+    """The plan as the database holds it now."""
+    found = await connection.execute(select(approvals.c.plan).where(approvals.c.approval_id == approval_id))
+    text = found.scalar_one_or_none()
+    return Plan.model_validate_json(text) if text else None
 
 
 async def state_of(connection: AsyncConnection, approval_id: str) -> State | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -186,8 +187,8 @@ async def _verify_contents(connection: AsyncConnection) -> list[str]:
     async for row in await connection.stream(select(claims).where(claims.c.content.is_not(None))):
         if (row.approval_id, sha256(row.content)) not in hashes:
             problems.append(f"approval {row.approval_id}: the stored result of {row.consent} is not the one audited")
-    async for row in await connection.stream(select(approvals).where(approvals.c.payload.is_not(None))):
-        if (row.approval_id, sha256(row.payload)) not in hashes:
+    async for row in await connection.stream(select(approvals).where(approvals.c.plan.is_not(None))):
+        if (row.approval_id, sha256(json.loads(row.plan)["payload"])) not in hashes:
             problems.append(f"approval {row.approval_id}: the stored payload is not the one audited")
     return problems
 

@@ -28,8 +28,6 @@ approvals = Table(
     Column("tool", Text, nullable=False),
     Column("thread_id", Text),
     Column("requester", Text, nullable=False),
-    Column("payload", Text),
-    Column("payload_sha256", Text),
     Column("plan", Text),
     Column("refused", Text),
     Column("created_at", Text, nullable=False),

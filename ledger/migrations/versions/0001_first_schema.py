@@ -14,8 +14,6 @@ def upgrade() -> None:
     sa.Column('tool', sa.Text(), nullable=False),
     sa.Column('thread_id', sa.Text(), nullable=True),
     sa.Column('requester', sa.Text(), nullable=False),
-    sa.Column('payload', sa.Text(), nullable=True),
-    sa.Column('payload_sha256', sa.Text(), nullable=True),
     sa.Column('plan', sa.Text(), nullable=True),
     sa.Column('refused', sa.Text(), nullable=True),
     sa.Column('created_at', sa.Text(), nullable=False),

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, StringConstraints, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 
@@ -22,7 +22,14 @@ def _positive(value: timedelta) -> timedelta:
     return value
 
 
-Positive = Annotated[timedelta, AfterValidator(_positive)]
+def _seconds(value: object) -> object:
+    try:
+        return timedelta(seconds=float(value)) if isinstance(value, str) else value
+    except ValueError:
+        return value  # pydantic reads the other forms
+
+
+Positive = Annotated[timedelta, BeforeValidator(_seconds), AfterValidator(_positive)]
 
 
 class Settings(BaseSettings):

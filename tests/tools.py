@@ -121,11 +121,11 @@ async def hangs_async(path: str) -> None:
 
 
 @tool(timeout=timedelta(minutes=2))
-def gated(path: str, gate: str) -> dict[str, Any]:
-    """Leave a mark, wait for the gate, return."""
+def gated(path: str, gate: str, outcome: ToolOutcome = ToolOutcome.COMPLETED) -> ToolResult:
+    """Leave a mark, wait for the gate, end as told."""
     count = leave_mark(path)
     pass_gate(gate)
-    return {"marks": count}
+    return ToolResult(outcome, {"marks": count})
 
 
 @tool(timeout=timedelta(minutes=2), queue="another-team", approvers="anyone")

@@ -35,6 +35,7 @@ class Misconfigured(AssentError):
 def run(main: Callable[[Settings], Coroutine[Any, Any, None]]) -> None:
     """Run a process to its end. An operator's mistake ends it with one sentence, not with a traceback."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     code = 0
     try:
         asyncio.run(main(read_settings()))

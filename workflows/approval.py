@@ -77,7 +77,7 @@ class ApprovalWorkflow:
         self._decision: Decision | None = None
         self._status: Status | None = None
         self._reason: str | None = None
-        self._withdrawn_by: Identity | None = None
+        self._ended_by: Identity | None = None
 
     @workflow.run
     async def run(self, asked: Asked) -> Outcome:
@@ -87,7 +87,7 @@ class ApprovalWorkflow:
         if self._plan is None:
             prepared = await self._prepare()
             if prepared.outcome is not None:
-                return prepared.outcome
+                return self._recall(prepared.plan, prepared.outcome)
             if prepared.plan is None:
                 return await self._settle_unasked(prepared.refused)
             self._open(prepared.plan)
@@ -122,6 +122,14 @@ class ApprovalWorkflow:
             busy = (self._request.thread_id, prepared.busy_with)
             raise ApplicationError("the conversation is busy", *busy, type="ConversationBusy")
         return prepared
+
+    def _recall(self, plan: Plan | None, outcome: Outcome) -> Outcome:
+        """The ledger already knows how this request ended: nobody is asked again."""
+        self._plan, self._phase = plan, Phase.CLOSED
+        self._status, self._reason, self._ended_by = outcome.status, outcome.reason, outcome.decided_by
+        workflow.upsert_search_attributes([names.STATUS.value_set(outcome.status)])
+        self._describe()
+        return outcome
 
     def _open(self, plan: Plan) -> None:
         """From here on the plan can be decided; what came too early is judged first."""
@@ -386,7 +394,7 @@ class ApprovalWorkflow:
 
     @property
     def _decided_by(self) -> Identity | None:
-        return self._decision.actor if self._decision else self._withdrawn_by
+        return self._decision.actor if self._decision else self._ended_by
 
     def _judge(self, plan: Plan, decision: Decision) -> None:
         if decision.event_id in self._judged:
@@ -429,7 +437,7 @@ class ApprovalWorkflow:
     def _withdraw(self, withdrawal: Withdrawal) -> None:
         if self._settled:
             return
-        self._withdrawn_by = withdrawal.actor
+        self._ended_by = withdrawal.actor
         self._end(
             Status.CANCELLED,
             AuditEvent.CANCEL,

@@ -1,0 +1,175 @@
+"""Real worker processes, and the means to hold, cut off and kill them from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from sqlalchemy import text
+
+from assent import ApprovalHandle, Assent, names
+from ledger import Ledger
+from ledger.engine import writing
+from tests.conftest import HEARTBEAT, ME, Service
+from tests.parts import until, worker_environment
+
+ROOT = Path(__file__).parent.parent
+
+
+class Process:
+    """One worker process."""
+
+    def __init__(self, running: asyncio.subprocess.Process, log: Path) -> None:
+        self._running = running
+        self._log = log
+
+    async def ready(self) -> None:
+        async def serving() -> bool | None:
+            assert self._running.returncode is None, self.said()
+            return "are served" in self.said() or None
+
+        await until(serving)
+
+    def said(self) -> str:
+        return self._log.read_text()
+
+    def send(self, number: signal.Signals) -> None:
+        self._running.send_signal(number)
+
+    async def ended(self) -> int:
+        return await asyncio.wait_for(self._running.wait(), 60)
+
+    async def kill(self) -> None:
+        """SIGKILL: no chance to say anything to anyone."""
+        if self._running.returncode is None:
+            self._running.kill()
+        await self.ended()
+
+
+class Proxy:
+    """A TCP proxy that can stop what one side says from arriving."""
+
+    def __init__(self, target: str) -> None:
+        self._host, _, port = target.partition(":")
+        self._port = int(port)
+        self._open = asyncio.Event()
+        self._open.set()
+
+    async def start(self) -> str:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def silence(self) -> None:
+        """From now on nothing that the client says arrives; it still hears."""
+        self._open.clear()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream_reader, upstream_writer = await asyncio.open_connection(self._host, self._port)
+        await asyncio.gather(
+            self._pipe(reader, upstream_writer, held=True),
+            self._pipe(upstream_reader, writer, held=False),
+            return_exceptions=True,
+        )
+
+    async def _pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, held: bool) -> None:
+        try:
+            while data := await reader.read(65536):
+                if held:
+                    await self._open.wait()
+                writer.write(data)
+                await writer.drain()
+        finally:
+            writer.close()
+
+
+class House:
+    """A service whose workers are real processes."""
+
+    def __init__(self, service: Service, address: str, directory: Path) -> None:
+        self.service = service
+        self.gate: Assent = service.gate
+        self.ledger: Ledger = service.ledger
+        self._address = address
+        self._directory = directory
+        self._processes: list[Process] = []
+
+    async def start(self, kind: str, *, through: Proxy | None = None) -> Process:
+        """Start `python -m workers.{kind}`, and wait until it serves."""
+        log = self._directory / f"{kind}-{len(self._processes)}.log"
+        environment = worker_environment(
+            TEMPORAL_ADDRESS=await through.start() if through else self._address,
+            TEMPORAL_NAMESPACE=self.service.client.namespace,
+            ASSENT_DATABASE_URL=self.service.settings.database_url,
+            ASSENT_TOOLS="tests.tools",
+            ASSENT_HEARTBEAT_TIMEOUT=str(HEARTBEAT.total_seconds()),
+            ASSENT_GRACE="0.5",
+        )
+        running = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", f"workers.{kind}"),
+            env=environment,
+            cwd=ROOT,
+            stdout=log.open("wb"),
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        process = Process(running, log)
+        self._processes.append(process)
+        await process.ready()
+        return process
+
+    async def close(self) -> None:
+        for process in self._processes:
+            await process.kill()
+
+    async def approve(self, handle: ApprovalHandle) -> None:
+        state = await handle.state()
+        verdict = await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
+        assert verdict.kind == "accepted", verdict
+
+    async def scheduled(self, handle: ApprovalHandle, *, started: bool) -> None:
+        """Wait until a worker has taken the approval's activity (or one was at least scheduled)."""
+        workflow = self.service.client.get_workflow_handle(names.approval_workflow(handle.id))
+
+        async def taken() -> bool | None:
+            pending = (await workflow.describe()).raw_description.pending_activities
+            return any(activity.HasField("last_started_time") or not started for activity in pending) or None
+
+        await until(taken)
+
+    async def claim(self, handle: ApprovalHandle, state: str) -> None:
+        """Wait until the ledger's claim stands at *state*."""
+
+        async def stands() -> bool | None:
+            async with writing(self.ledger._engine) as connection:
+                found = await connection.execute(
+                    text("SELECT state FROM claims WHERE consent = :id"), {"id": handle.id}
+                )
+                return found.scalar_one_or_none() == state or None
+
+        await until(stands)
+
+    async def settled(self, handle: ApprovalHandle) -> None:
+        """Wait until the ledger has the outcome."""
+
+        async def on_record() -> bool | None:
+            return await self.ledger.outcome(handle.id) is not None or None
+
+        await until(on_record)
+
+    async def late_results(self, handle: ApprovalHandle) -> list[str]:
+        async with writing(self.ledger._engine) as connection:
+            rows = await connection.execute(
+                text("SELECT state FROM late_results WHERE consent = :id"), {"id": handle.id}
+            )
+            return list(rows.scalars())
+
+    @asynccontextmanager
+    async def ledger_held(self) -> AsyncIterator[None]:
+        """Nobody can write to the ledger: whoever has to is held right there."""
+        async with writing(self.ledger._engine) as connection:
+            if connection.dialect.name == "postgresql":
+                await connection.execute(text("LOCK TABLE claims, approvals, audit IN EXCLUSIVE MODE"))
+            yield

@@ -234,13 +234,8 @@ class ApprovalHandle:
 
     async def state(self) -> State:
         """The approval as it stands. One that was just asked for is given a moment to be prepared."""
-        give_up = asyncio.get_running_loop().time() + _PREPARED_WITHIN.total_seconds()
         try:
-            state = await self._ask(names.STATE, None, State, _RECALL_WITHIN)
-            while state.phase is Phase.PREPARING and asyncio.get_running_loop().time() < give_up:
-                await asyncio.sleep(0.05)
-                state = await self._ask(names.STATE, None, State, _RECALL_WITHIN)
-            return state
+            return await self._prepared_state()
         except ApprovalNotFound:
             recalled = await self._recall(Recall(kind=RecallKind.RECORD, approval_id=self.id))
             if recalled.state is None:
@@ -283,10 +278,15 @@ class ApprovalHandle:
             if verdict is not None:
                 return verdict
         question = VerdictQuestion(event_id=decision.event_id, delivery_id=decision.delivery_id)
-        try:
-            return await self._ask(names.VERDICT, question, Verdict, _ANSWER_WITHIN)
-        except (Unavailable, ApprovalNotFound):
-            return Verdict(kind=VerdictKind.RECEIVED)
+        give_up = asyncio.get_running_loop().time() + _ANSWER_WITHIN.total_seconds()
+        while (left := give_up - asyncio.get_running_loop().time()) > 0:
+            try:
+                return await self._ask(names.VERDICT, question, Verdict, timedelta(seconds=left))
+            except ApprovalNotFound:
+                break
+            except Unavailable:  # the server buffers few queries at a time: many clickers take turns
+                await asyncio.sleep(0.05)
+        return Verdict(kind=VerdictKind.RECEIVED)
 
     async def cancel(
         self, reason: str | None = None, *, actor: Identity | None = None, surface: Surface = Surface.CLIENT
@@ -316,12 +316,20 @@ class ApprovalHandle:
     async def _prepared(self) -> None:
         """Wait until the request was taken or refused; without a worker nobody can tell yet, and that is fine."""
         try:
-            await self.state()
+            await self._prepared_state()
             refused = (await self._workflow.describe()).status is WorkflowExecutionStatus.FAILED
-        except (RPCError, Unavailable):
+        except (RPCError, Unavailable, ApprovalNotFound):
             return
         if refused:
             await self.outcome()
+
+    async def _prepared_state(self) -> State:
+        give_up = asyncio.get_running_loop().time() + _PREPARED_WITHIN.total_seconds()
+        while True:
+            state = await self._ask(names.STATE, None, State, _PREPARED_WITHIN)
+            if state.phase is not Phase.PREPARING or asyncio.get_running_loop().time() > give_up:
+                return state
+            await asyncio.sleep(0.05)
 
     async def _signal(self, name: str, message: BaseModel, *, request_id: str) -> bool:
         """Signal durably and once per request id; False if the approval has ended or is not known."""
@@ -432,7 +440,7 @@ def _parse_request(**fields: Any) -> Request:
         raise InvalidRequest("arguments: they must be a JSON object")
     canonical_payload(str(fields["tool"]), fields["arguments"])
     try:
-        request = Request.model_validate(fields, strict=False)
+        request = Request.model_validate(fields)
         request.sha256  # noqa: B018 - refuses what cannot be hashed
         return request
     except ValidationError as error:

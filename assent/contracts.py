@@ -33,10 +33,20 @@ def _storable(text: str) -> str:
     return text
 
 
-Text = Annotated[str, StringConstraints(max_length=4000), AfterValidator(_storable)]
+def _short(text: str) -> str:
+    if len(text.encode()) > 256:
+        raise ValueError("an id holds at most 256 bytes")
+    return text
+
+
+Text = Annotated[str, StringConstraints(strict=True, max_length=4000), AfterValidator(_storable)]
 """Words of a person or an agent that every database can keep."""
-Id = Annotated[str, StringConstraints(min_length=1, max_length=256), AfterValidator(_storable)]
+Id = Annotated[str, StringConstraints(strict=True, min_length=1), AfterValidator(_storable), AfterValidator(_short)]
 """The name of something, short enough for every index."""
+
+
+MAX_TTL = timedelta(days=365)
+"""The longest that anyone may be asked to wait."""
 
 
 class Frozen(BaseModel):
@@ -168,6 +178,12 @@ class Approvers(Frozen):
     kind: Kind = Kind.REQUESTER
     people: tuple[Identity, ...] = ()
 
+    @model_validator(mode="after")
+    def _someone_may_decide(self) -> Self:
+        if (self.kind is Approvers.Kind.PEOPLE) != bool(self.people):
+            raise ValueError("approvers: name people exactly where people are meant; nobody could decide otherwise")
+        return self
+
     @classmethod
     def of(cls, declared: str | Approvers | Iterable[Identity]) -> Approvers:
         """Read a tool's declaration: `"requester"`, `"anyone"`, or the people themselves."""
@@ -206,7 +222,7 @@ class Request(Frozen):
     message_id: Id | None = None
     event_id: Id | None = None
     idempotency_scope: Id | None = None
-    ttl: Annotated[timedelta, Field(gt=timedelta(0))] = DEFAULT_TTL
+    ttl: Annotated[timedelta, Field(gt=timedelta(0), le=MAX_TTL)] = DEFAULT_TTL
     reason: Text | None = None
     surface: Surface = Surface.CLIENT
 

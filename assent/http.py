@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 import string
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import httpx
+from pydantic import StringConstraints
 from pydantic_core import to_jsonable_python
 
 from assent.errors import AssentError, InvalidTool
@@ -19,8 +21,20 @@ from assent.tools import Tool, ToolContext, ToolOutcome, ToolResult, tool
 _CONNECT_WITHIN = 10.0
 _UNCERTAIN = frozenset({408, 409})
 _NOT_TAKEN = frozenset({307, 308})
-_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol, httpx.PoolTimeout)
+_NEVER_SENT = (
+    httpx.ConnectError,
+    httpx.ConnectTimeout,
+    httpx.LocalProtocolError,
+    httpx.PoolTimeout,
+    httpx.ProxyError,
+    httpx.UnsupportedProtocol,
+)
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
+_CLIMBING = frozenset({"", ".", ".."})
+"""What in the place of a path's segment would make it another path."""
+
+_Segment = Annotated[str, StringConstraints(pattern=r"[^.]|\.\.\.")]
+"""Any text that is not climbing."""
 
 
 class HttpOutcomeUnknown(AssentError):
@@ -46,49 +60,84 @@ def http_tool(
     headers: sent with each request, or a function that returns them; never shown.
     declared: whatever else `@tool` takes.
 
-    Could not connect: failed, it did not run. 408, 409, 5xx, a timeout or a connection lost after sending: unknown.
-    Other refusals: failed.
+    Could not connect, or not even make the request: failed, it did not run. 408, 409, 5xx, a
+    timeout or a connection lost after sending: unknown. Other refusals: failed.
     """
     method = method.upper()
-    placeholders = [field for _, field, _, _ in string.Formatter().parse(url) if field is not None]
-    if not all(field.isidentifier() for field in placeholders):
-        raise InvalidTool(f"tool {name!r}: the placeholders of {url!r} must be plain names")
     part = "query" if method in _WITHOUT_BODY else "body"
     whole = parameters is None
     fields = {part: (dict[str, str] if part == "query" else dict[str, Any], {})} if parameters is None else parameters
+    if timeout <= timedelta(0):
+        raise InvalidTool(f"tool {name!r}: timeout must be positive")
+    try:
+        placeholders = _placeholders(url)
+        if whole and part in placeholders:
+            raise ValueError(f"a placeholder cannot be named {part}, which is what the tool takes besides")
+        signature = _signature({**dict.fromkeys(placeholders, _Segment), **fields})
+    except ValueError as error:
+        raise InvalidTool(f"tool {name!r}, {url!r}: {error}") from None
+
+    def request(client: httpx.AsyncClient, ctx: ToolContext, arguments: dict[str, Any]) -> httpx.Request:
+        values = to_jsonable_python(arguments)
+        target = httpx.URL(url.format(**{field: _segment(values.pop(field)) for field in placeholders}))
+        own = httpx.Headers(headers() if callable(headers) else headers)
+        own["Idempotency-Key"] = _header(ctx.idempotency_key)
+        carried = values[part] if whole else values
+        if part == "query":
+            return client.build_request(method, target.copy_merge_params(carried), headers=own)
+        return client.build_request(method, target, headers=own, json=carried)
 
     async def send(ctx: ToolContext, **arguments: Any) -> ToolResult:
-        target = url.format(**{field: quote(str(arguments.pop(field)), safe="") for field in placeholders})
-        carried = arguments[part] if whole else arguments
-        sent = {"params": carried} if part == "query" else {"json": to_jsonable_python(carried)}
-        own = headers() if callable(headers) else headers or {}
         limits = httpx.Timeout(timeout.total_seconds(), connect=min(_CONNECT_WITHIN, timeout.total_seconds()))
         # A connection of its own: a kept one that the server just closed would make an unknown of a call never made.
         async with httpx.AsyncClient(timeout=limits, follow_redirects=False) as client:
             try:
-                answer = await client.request(
-                    method, target, headers={**own, "Idempotency-Key": _header(ctx.idempotency_key)}, **sent
-                )
+                asked = request(client, ctx, arguments)
+            except Exception as error:  # a header, a value, or whatever provides them: nothing has left this process
+                return _not_sent(error)
+            try:
+                answer = await client.send(asked)
             except _NEVER_SENT as error:
-                return ToolResult(ToolOutcome.FAILED, f"Could not connect, so it did not run ({type(error).__name__}).")
+                return _not_sent(error)
             except httpx.HTTPError as error:
                 raise HttpOutcomeUnknown(f"sent, and no answer came back ({type(error).__name__})") from error
         return _judged(answer)
 
-    known = {**dict.fromkeys(placeholders, str), **fields}
     send.__name__ = name
     send.__doc__ = description or f"{method} {url}"
-    send.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [_parameter("ctx", ToolContext), *(_parameter(field, declared) for field, declared in known.items())]
-    )
-    send.__annotations__ = {field: part.annotation for field, part in send.__signature__.parameters.items()}  # type: ignore[attr-defined]
+    send.__signature__ = signature  # type: ignore[attr-defined]
+    send.__annotations__ = {field: known.annotation for field, known in signature.parameters.items()}
     # A little longer than the request may take, so that the request's own limit speaks first.
     return tool(name=name, timeout=timeout + timedelta(seconds=5), **declared)(send)
+
+
+def _placeholders(url: str) -> list[str]:
+    found = dict.fromkeys(field for _, field, _, _ in string.Formatter().parse(url) if field is not None)
+    if not all(field.isidentifier() for field in found):
+        raise ValueError("the placeholders must be plain names")
+    return list(found)
+
+
+def _signature(fields: Mapping[str, Any]) -> inspect.Signature:
+    return inspect.Signature([_parameter("ctx", ToolContext), *(_parameter(*field) for field in fields.items())])
 
 
 def _parameter(name: str, declared: Any) -> inspect.Parameter:
     annotation, default = declared if isinstance(declared, tuple) else (declared, inspect.Parameter.empty)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _segment(value: Any) -> str:
+    """A value in the place of a placeholder, as it was shown."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    if text in _CLIMBING:
+        raise ValueError("the placeholder would be another path")
+    return quote(text, safe="")
+
+
+def _not_sent(error: Exception) -> ToolResult:
+    # Only the kind of the error: its words may hold a header.
+    return ToolResult(ToolOutcome.FAILED, f"Nothing was sent, so it did not run ({type(error).__name__}).")
 
 
 def _header(key: str) -> str:
@@ -109,5 +158,5 @@ def _judged(answer: httpx.Response) -> ToolResult:
 def _body(answer: httpx.Response) -> Any:
     try:
         return answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return answer.text

@@ -59,7 +59,7 @@ def idempotency_key(
 
 def _refuse_inexact(value: Any, path: str, depth: int) -> None:
     if depth > MAX_DEPTH:
-        raise Unhashable(path, f"nested deeper than {MAX_DEPTH} levels")
+        raise Unhashable(path, f"nested deeper than {MAX_DEPTH} levels; flatten it, or send it as a string")
     match value:
         case None | bool():
             return
@@ -77,9 +77,11 @@ def _refuse_inexact(value: Any, path: str, depth: int) -> None:
         case dict():
             for key, item in value.items():
                 if not isinstance(key, str):
-                    raise Unhashable(path, f"the key {key!r} is not a string")
+                    raise Unhashable(path, f"the key {key!r} is not a string; send it as a string")
                 _refuse_surrogates(key, path)
                 _refuse_inexact(item, f"{path}.{key}", depth + 1)
+        case tuple() | set() | frozenset():
+            raise Unhashable(path, f"{type(value).__name__} is not a JSON value; send it as a list")
         case _:
             raise Unhashable(path, f"{type(value).__name__} is not a JSON value; send it as a string")
 

@@ -8,16 +8,22 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any, TypeVar, get_type_hints, overload
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.dataclasses import dataclass
 from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import SchemaError
+from pydantic_core.core_schema import DecimalSchema
 
 from assent import names, schema
-from assent.contracts import Approvers, Frozen, Identity, Manifest, Risk
-from assent.errors import InvalidTool, Unhashable
+from assent.contracts import Approvers, Frozen, Id, Identity, Manifest, Risk
+from assent.errors import InvalidTool
 from assent.payload import canonical_json
+
+_LONGEST = timedelta(days=365)
+"""What all attempts of one call may take together: deadlines must stay within the calendar."""
 
 _Size = TypeVar("_Size", int, timedelta)
 
@@ -96,7 +102,7 @@ class Tool:
         if unknown:
             raise InvalidTool(f"tool {self.name!r}: sensitive names no parameter {sorted(unknown)}")
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
     @property
@@ -104,8 +110,8 @@ class Tool:
         return self.manifest.name
 
     def parse(self, arguments: bytes) -> dict[str, Any]:
-        """The function's keyword arguments, strictly from JSON. Raises pydantic's ValidationError."""
-        model = self._model.model_validate_json(arguments, strict=True)
+        """The function's keyword arguments, strictly from JSON, none left over. Raises pydantic's ValidationError."""
+        model = self._model.model_validate_json(arguments, strict=True, extra="forbid")
         return {parameter.name: getattr(model, f"p{i}") for i, parameter in enumerate(self._parameters)}
 
     def bound(self, arguments: dict[str, Any], context: ToolContext) -> Callable[[], Any]:
@@ -179,35 +185,50 @@ def tool(
     """
 
     def register(function: Callable[..., Any]) -> Tool:
-        chosen = name if name is not None else function.__name__
+        chosen = name if name is not None else getattr(function, "__name__", "")
         try:
             return registry.add(
                 Tool(
                     function,
                     probe,
-                    name=chosen,
-                    queue=queue,
+                    name=_id(chosen, "name"),
+                    queue=_id(queue, "queue"),
                     risk=Risk(risk),
                     approvers=Approvers.of(approvers),
                     retry_safe=retry_safe,
                     attempts=_positive(attempts, "attempts", 0),
-                    timeout=_positive(timeout, "timeout", timedelta(0)),
+                    timeout=_bounded(_positive(timeout, "timeout", timedelta(0)), attempts),
                     sensitive=tuple(sensitive),
                     max_ttl=max_ttl if max_ttl is None else _positive(max_ttl, "max_ttl", timedelta(0)),
                 )
             )
         except InvalidTool:
             raise
-        except ValueError as error:
+        except PydanticUserError as error:
+            raise InvalidTool(f"tool {chosen!r}: the arguments have no JSON Schema: {error.message}") from None
+        except (ValueError, TypeError, SchemaError) as error:
             raise InvalidTool(f"tool {chosen!r}: {error}") from None
 
     return register if function is None else register(function)
+
+
+def _id(value: str, name: str) -> str:
+    try:
+        return TypeAdapter(Id).validate_python(value)
+    except ValidationError as error:
+        raise ValueError(f"{name}: {error.errors()[0]['msg']}") from None
 
 
 def _positive(value: _Size, name: str, zero: _Size) -> _Size:
     if value <= zero:
         raise ValueError(f"{name} must be positive")
     return value
+
+
+def _bounded(timeout: timedelta, attempts: int) -> timedelta:
+    if timeout > _LONGEST / attempts:
+        raise ValueError(f"timeout: all attempts together may take {_LONGEST.days} days at most")
+    return timeout
 
 
 def _parameters(function: Callable[..., Any], name: str) -> tuple[list[inspect.Parameter], str | None]:
@@ -218,15 +239,21 @@ def _parameters(function: Callable[..., Any], name: str) -> tuple[list[inspect.P
     context_name = None
     parameters = []
     for parameter in inspect.signature(function).parameters.values():
-        if hints.get(parameter.name) is ToolContext:
-            context_name = parameter.name
-            continue
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise InvalidTool(f"tool {name!r}: parameter {parameter} cannot be passed by name")
         if parameter.name not in hints:
             raise InvalidTool(f"tool {name!r}: parameter {parameter.name!r} has no annotation")
+        if _mentions_context(hints[parameter.name]):
+            if hints[parameter.name] is not ToolContext or context_name is not None:
+                raise InvalidTool(f"tool {name!r}: one parameter may be a ToolContext, annotated with just that")
+            context_name = parameter.name
+            continue
         parameters.append(parameter.replace(annotation=hints[parameter.name]))
     return parameters, context_name
+
+
+def _mentions_context(annotation: Any) -> bool:
+    return annotation is ToolContext or any(_mentions_context(part) for part in get_args(annotation))
 
 
 def _arguments_model(parameters: list[inspect.Parameter]) -> type[BaseModel]:
@@ -241,29 +268,32 @@ def _arguments_model(parameters: list[inspect.Parameter]) -> type[BaseModel]:
     return create_model("Arguments", __config__=ConfigDict(extra="forbid", strict=True), **fields)
 
 
+class _SchemaOfArguments(GenerateJsonSchema):
+    """JSON Schema that also says which texts are decimals, so that others are refused before anyone is asked."""
+
+    def get_decimal_pattern(self, schema: DecimalSchema) -> str:
+        return r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+
+
 def _closed_schema(model: type[BaseModel], parameters: list[inspect.Parameter], name: str) -> dict[str, Any]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a default left out is refused below, by name
-            parts = model.model_json_schema()
-        schema.close(parts)
-        canonical_json(parts)
-    except PydanticUserError as error:
-        raise InvalidTool(f"tool {name!r}: the arguments have no JSON Schema: {error.message}") from None
-    except Unhashable as error:
-        raise InvalidTool(f"tool {name!r}: {error}") from None
-    if lost := schema.missing_defaults(parts):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a default left out is refused below, by name
+        parts = model.model_json_schema(schema_generator=_SchemaOfArguments)
+    schema.close(parts)
+    schema.check(parts)
+    lost = schema.lost_defaults(parts)
+    lost += [p.name for p in parameters if p.default is not p.empty and not _is_carried(p, parts["properties"][p.name])]
+    if lost:
         raise InvalidTool(f"tool {name!r}: JSON Schema cannot carry the default of {', '.join(sorted(set(lost)))}")
-    for parameter in parameters:
-        if parameter.default is not parameter.empty:
-            _refuse_lossy_default(parameter, parts["properties"][parameter.name]["default"], name)
     return parts
 
 
-def _refuse_lossy_default(parameter: inspect.Parameter, carried: Any, name: str) -> None:
+def _is_carried(parameter: inspect.Parameter, declared: dict[str, Any]) -> bool:
+    """Whether the default comes back from the schema as it was."""
+    if "default" not in declared:
+        return False
     try:
-        back = TypeAdapter(parameter.annotation).validate_json(canonical_json(carried), strict=True)
+        back = TypeAdapter(parameter.annotation).validate_json(canonical_json(declared["default"]), strict=True)
     except ValidationError:
-        back = parameter.empty
-    if back != parameter.default:
-        raise InvalidTool(f"tool {name!r}: JSON Schema cannot carry the default of {parameter.name}")
+        return False
+    return bool(back == parameter.default)

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,19 +41,21 @@ def temporal_binary() -> str:
 class TemporalServer:
     """A development server, in memory or on a file, that can be killed and started again."""
 
-    def __init__(self, *, file: Path | None = None, namespaces: int = 0) -> None:
+    def __init__(self, *, file: Path | None = None, namespaces: int = 0, settings: Sequence[str] = ()) -> None:
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self._file = file
         self._namespaces = namespaces
+        self._settings = ["frontend.WorkflowTimeSkippingEnabled=true", *settings]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         command = [temporal_binary(), "server", "start-dev", "--headless", "--log-level", "never"]
         command += ["--ip", "127.0.0.1", "--port", str(self.port)]
-        command += ["--dynamic-config-value", "frontend.WorkflowTimeSkippingEnabled=true"]
         for queue in ("transfer", "visibility"):  # a deleted workflow is gone once these queues were acknowledged
             command += ["--dynamic-config-value", f'history.{queue}ProcessorUpdateAckInterval="200ms"']
+        for setting in self._settings:
+            command += ["--dynamic-config-value", setting]
         for key in names.SEARCH_ATTRIBUTES:
             command += ["--search-attribute", f"{key.name}=Keyword"]
         for n in range(self._namespaces):

@@ -60,18 +60,19 @@ async def served(service: Service, handle: ApprovalHandle, tools: Registry = reg
 @pytest.mark.parametrize(
     "alteration",
     [
-        "UPDATE approvals SET plan = replace(plan, 'none', 'evil') WHERE approval_id = :id",
-        "UPDATE approvals SET plan = replace(plan, '\"payload_sha256\":\"', '\"payload_sha256\":\"f') WHERE approval_id = :id",
-        "UPDATE approvals SET plan = replace(plan, '\"idempotency_key\":\"', '\"idempotency_key\":\"f') WHERE approval_id = :id",
-        "UPDATE approvals SET plan = replace(plan, '\"tool\":\"mark\"', '\"tool\":\"mark.other\"') WHERE approval_id = :id",
-        "UPDATE approvals SET plan = NULL WHERE approval_id = :id",
+        "replace(plan, 'none', 'evil')",
+        'replace(plan, \'"payload_sha256":"\', \'"payload_sha256":"f\')',
+        'replace(plan, \'"idempotency_key":"\', \'"idempotency_key":"f\')',
+        'replace(plan, \'"tool":"mark"\', \'"tool":"mark.other"\')',
+        "NULL",
     ],
 )
 async def test_arguments_altered_in_the_database_do_not_run(idle: Service, tmp_path: Path, alteration: str) -> None:
     path = tmp_path / "marks"
     handle = await approved(idle, path)
     async with writing(idle.ledger._engine) as connection:
-        assert (await connection.execute(text(alteration), {"id": handle.id})).rowcount == 1
+        altering = text(f"UPDATE approvals SET plan = {alteration} WHERE approval_id = :id")
+        assert (await connection.execute(altering, {"id": handle.id})).rowcount == 1
     status, reason = await served(idle, handle)
     assert status == "failed"
     assert reason in ("what would run is not what was approved", "the ledger holds no plan for this approval")

@@ -104,7 +104,10 @@ async def run(ledger: Ledger, *statements: str) -> None:
             ],
             "does not follow",
         ),
-        (["DELETE FROM audit WHERE approval_id = 'a2'", "DELETE FROM approvals WHERE approval_id = 'a2'"], "whole audit is gone"),
+        (
+            ["DELETE FROM audit WHERE approval_id = 'a2'", "DELETE FROM approvals WHERE approval_id = 'a2'"],
+            "whole audit is gone",
+        ),
         (["DELETE FROM approvals WHERE approval_id = 'a2'"], "record is gone"),
         (["DELETE FROM audit WHERE approval_id = 'open'"], "its audit is gone"),
         (["DELETE FROM seals WHERE n = 2"], "gone"),

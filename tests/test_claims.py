@@ -194,7 +194,10 @@ async def test_close_of_nothing_says_it_never_ran_and_never_will(ledger: Ledger)
     assert late.right is Right.REPORT
     assert late.report is not None
     assert late.report.kind is ReportKind.NOT_BEGUN
-    assert [entry.event.value for entry in await ledger.entries(call.approval_id)] == ["write_request", "execute_failed"]
+    assert [entry.event.value for entry in await ledger.entries(call.approval_id)] == [
+        "write_request",
+        "execute_failed",
+    ]
 
 
 async def test_close_of_a_started_claim_is_unknown(ledger: Ledger) -> None:
@@ -260,7 +263,9 @@ async def test_sqlite_file_is_private_and_durable(tmp_path: Path) -> None:
     ledger = Ledger.open(f"sqlite+aiosqlite:///{file}")
     await ledger.upgrade()
     async with writing(ledger._engine) as connection:
-        pragmas = [(await connection.execute(text(f"PRAGMA {name}"))).scalar() for name in ("synchronous", "journal_mode")]
+        pragmas = [
+            (await connection.execute(text(f"PRAGMA {name}"))).scalar() for name in ("synchronous", "journal_mode")
+        ]
     await ledger.dispose()
     assert pragmas == [2, "wal"]
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)

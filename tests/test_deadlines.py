@@ -84,9 +84,7 @@ async def test_received_in_time_but_processed_late_counts(unattended: Service, t
 
 
 @pytest.mark.parametrize("stamped", [True, False])
-async def test_received_late_while_no_worker_ran_is_expired(
-    unattended: Service, tmp_path: Path, stamped: bool
-) -> None:
+async def test_received_late_while_no_worker_ran_is_expired(unattended: Service, tmp_path: Path, stamped: bool) -> None:
     handle, state, deadline = await left_alone(unattended, tmp_path)
     await passed(deadline + unattended.settings.grace + timedelta(milliseconds=100))
     await signal_approval(unattended, handle, state, received_at=datetime.now(UTC) if stamped else None)

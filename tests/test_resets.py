@@ -93,7 +93,9 @@ async def test_a_paused_and_resumed_activity_does_not_run_the_tool_again(service
     workflow = service.client.get_workflow_handle(names.approval_workflow(handle.id))
 
     async def paused() -> bool | None:
-        return any(activity.paused for activity in (await workflow.describe()).raw_description.pending_activities) or None
+        return (
+            any(activity.paused for activity in (await workflow.describe()).raw_description.pending_activities) or None
+        )
 
     await until(paused)
     await service.client.workflow_service.unpause_activity(

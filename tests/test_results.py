@@ -143,7 +143,13 @@ async def test_a_tool_that_hangs_on_the_loop_is_stopped_and_freezes(service: Ser
 
 @pytest.mark.parametrize(
     ("finds", "status"),
-    [("executed", "executed"), ("not_executed", "frozen"), ("unknown", "frozen"), ("raises", "frozen"), ("nonsense", "frozen")],
+    [
+        ("executed", "executed"),
+        ("not_executed", "frozen"),
+        ("unknown", "frozen"),
+        ("raises", "frozen"),
+        ("nonsense", "frozen"),
+    ],
 )
 async def test_a_probe_is_asked_once_and_only_a_clear_yes_counts(
     service: Service, tmp_path: Path, finds: str, status: str
@@ -159,7 +165,12 @@ async def test_a_probe_is_asked_once_and_only_a_clear_yes_counts(
 
 @pytest.mark.parametrize(
     ("failures", "then", "status", "begun"),
-    [(0, "completed", "executed", 1), (2, "completed", "executed", 3), (1, "failed", "frozen", 2), (3, "completed", "frozen", 3)],
+    [
+        (0, "completed", "executed", 1),
+        (2, "completed", "executed", 3),
+        (1, "failed", "frozen", 2),
+        (3, "completed", "frozen", 3),
+    ],
 )
 async def test_a_retry_safe_tool_is_begun_again_with_the_same_key(
     service: Service, tmp_path: Path, failures: int, then: str, status: str, begun: int

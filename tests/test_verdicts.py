@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import collections
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from assent import ApprovalHandle, Assent, Decision, DecisionKind, Identity, Stage, Surface, Verdict, names
+from assent import ApprovalHandle, Assent, Decision, DecisionKind, Identity, Stage, Surface, Verdict, VerdictKind, names
+from tests import parts
 from tests.conftest import ME, Service
 from tests.tools import HAN_MEIMEI, LI_LEI, marks
 
 STRANGER = Identity(open_id="ou_stranger")
 
 
-async def pending(service: Service, tmp_path: Path, tool: str = "mark", **asked: timedelta) -> ApprovalHandle:
-    handle = await service.gate.request(tool, {"path": str(tmp_path / "marks")}, requester=ME, **asked)
+async def pending(
+    service: Service, tmp_path: Path, tool: str = "mark", ttl: timedelta = timedelta(minutes=5)
+) -> ApprovalHandle:
+    handle = await service.gate.request(tool, {"path": str(tmp_path / "marks")}, requester=ME, ttl=ttl)
     assert (await handle.state()).phase == "pending"
     return handle
 
@@ -82,12 +86,12 @@ def made_on(handle: ApprovalHandle, digest: str, **changed: object) -> Decision:
 @pytest.mark.parametrize("changed", ["approval", "stage", "message"])
 async def test_decision_about_something_else_is_tampered(service: Service, tmp_path: Path, changed: str) -> None:
     handle, other = await pending(service, tmp_path), await pending(service, tmp_path)
-    foreign: dict[str, object] = {
+    foreign: dict[str, dict[str, object]] = {
         "approval": {"approval_id": other.id},
         "stage": {"stage": Stage.RESULT},
         "message": {"message_id": "om_foreign"},
-    }[changed]  # type: ignore[assignment]
-    decision = made_on(handle, await shown_hash(handle), **foreign)  # type: ignore[arg-type]
+    }
+    decision = made_on(handle, await shown_hash(handle), **foreign[changed])
     assert (await handle.submit(decision)).kind == "tampered"
     assert (await handle.state()).phase == "pending"
     await handle.cancel()
@@ -142,13 +146,11 @@ async def test_click_on_a_withdrawn_approval_decides_nothing(service: Service, t
 
 async def test_click_on_an_unknown_approval_is_missing(service: Service) -> None:
     verdict = await service.gate.approval("never-asked").decide("approve", actor=ME, payload_sha256="0" * 64)
-    assert verdict == Verdict(kind="missing")  # type: ignore[arg-type]
+    assert verdict == Verdict(kind=VerdictKind.MISSING)
 
 
-async def test_click_is_received_while_no_worker_runs(temporal_address: str, namespaces: object, tmp_path: Path) -> None:
-    from tests import parts
-
-    client = await parts.connect(temporal_address, next(namespaces))  # type: ignore[call-overload]
+async def test_click_is_received_while_no_worker_runs(temporal_address: str, namespaces: Iterator[str]) -> None:
+    client = await parts.connect(temporal_address, next(namespaces))
     gate = await Assent.connect(client=client)
     handle = await gate.request("mark", {"path": "x"}, requester=ME)
     verdict = await handle.decide("approve", actor=ME, payload_sha256="0" * 64)
@@ -162,13 +164,11 @@ async def test_stranger_is_forbidden_and_learns_nothing(service: Service, tmp_pa
     if after_the_end:
         await service.decided(handle)
     verdict = await handle.decide("reject", actor=STRANGER, payload_sha256=digest)
-    assert verdict == Verdict(kind="forbidden")  # type: ignore[arg-type]
+    assert verdict == Verdict(kind=VerdictKind.FORBIDDEN)
     assert "forbid" in await events_with_forbid(service, handle)
 
 
 async def events_with_forbid(service: Service, handle: ApprovalHandle) -> list[str]:
-    from tests import parts
-
     async def written() -> list[str] | None:
         events = await service.events(handle.id)
         return events if "forbid" in events else None

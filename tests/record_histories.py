@@ -1,0 +1,349 @@
+"""`make histories`: lives every path of the workflows on a real server and records it for the replay tests.
+
+Histories are persisted behaviour: a recorded one is replaced only when the design changes, in a commit that says why.
+`python -m tests.record_histories NAME …` records only those paths; without names, only what is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+
+from assent import ApprovalConflict, ApprovalHandle, ConversationBusy, Decision, DecisionKind, Identity, names
+from assent.contracts import Request
+from assent.messages import Asked
+from assent.payload import canonical_payload, sha256
+from ledger.engine import writing
+from tests import parts
+from tests.conftest import ME, Service, new_database, open_service
+from tests.test_conversations import purge
+
+HISTORIES = Path(__file__).parent / "histories"
+LONG_HISTORY = 100_000
+"""Bytes after which the recording server suggests to continue as new, so that such a path is short enough to keep."""
+
+Path_ = Callable[[Service, str], Awaitable[str]]
+PATHS: dict[str, Path_] = {}
+"""Each path lives one approval (or what belongs to it) and returns the workflow id, or id#run, that tells of it."""
+
+
+def path(live: Path_) -> Path_:
+    PATHS[live.__name__] = live
+    return live
+
+
+async def ask(service: Service, directory: str, tool: str = "mark", **asked: object) -> ApprovalHandle:
+    arguments = {"path": f"{directory}/marks", **dict(asked.pop("arguments", {}))}  # type: ignore[call-overload]
+    return await service.gate.request(tool, arguments, requester=ME, **asked)  # type: ignore[arg-type]
+
+
+@path
+async def executed(service: Service, directory: str) -> str:
+    handle = await ask(service, directory)
+    assert (await service.decided(handle)).status == "executed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def rejected(service: Service, directory: str) -> str:
+    handle = await ask(service, directory)
+    assert (await service.decided(handle, "reject")).status == "rejected"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def expired(service: Service, directory: str) -> str:
+    handle = await ask(service, directory, ttl=timedelta(milliseconds=300))
+    assert (await handle.outcome()).status == "expired"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def cancelled(service: Service, directory: str) -> str:
+    handle = await ask(service, directory)
+    await handle.state()
+    await handle.cancel("no longer needed", actor=ME)
+    assert (await handle.outcome()).status == "cancelled"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def cancelled_in_temporal(service: Service, directory: str) -> str:
+    handle = await ask(service, directory)
+    await handle.state()
+    await service.client.get_workflow_handle(names.approval_workflow(handle.id)).cancel()
+    assert (await handle.outcome()).status == "cancelled"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def superseded(service: Service, directory: str) -> str:
+    old = await ask(service, directory, thread_id=directory)
+    await old.state()
+    new = await ask(service, directory, thread_id=directory, when_pending="supersede", arguments={"note": "new"})
+    assert (await old.outcome()).status == "superseded"
+    await new.cancel()
+    return names.approval_workflow(old.id)
+
+
+@path
+async def superseding(service: Service, directory: str) -> str:
+    old = await ask(service, directory, thread_id=directory)
+    await old.state()
+    new = await ask(service, directory, thread_id=directory, when_pending="supersede", arguments={"note": "new"})
+    await old.outcome()
+    assert (await service.decided(new)).status == "executed"
+    return names.approval_workflow(new.id)
+
+
+@path
+async def busy(service: Service, directory: str) -> str:
+    holding = await ask(service, directory, thread_id=directory)
+    await holding.state()
+    try:
+        await ask(service, directory, thread_id=directory, when_pending="fail", approval_id=f"busy{directory}")
+    except ConversationBusy:
+        return names.approval_workflow(f"busy{directory}")
+    raise AssertionError("the conversation was not busy")
+
+
+@path
+async def replayed(service: Service, directory: str) -> str:
+    for status in ("executed", "replayed"):
+        handle = await ask(service, directory, message_id=directory)
+        assert (await service.decided(handle)).status == status
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def failed_by_the_tool(service: Service, directory: str) -> str:
+    handle = await ask(service, directory, "ends_with", arguments={"outcome": "needs_user_auth"})
+    assert (await service.decided(handle)).status == "failed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def failed_unasked(service: Service, directory: str) -> str:
+    handle = await ask(service, directory, "no.such.tool")
+    assert (await handle.outcome()).status == "failed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def failed_unbegun(service: Service, directory: str) -> str:
+    handle = await ask(service, directory)
+    state = await handle.state()
+    async with writing(service.ledger._engine) as connection:
+        await connection.exec_driver_sql("UPDATE approvals SET plan = replace(plan, 'none', 'evil')")
+    await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
+    assert (await handle.outcome()).status == "failed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def frozen(service: Service, directory: str) -> str:
+    handle = await ask(service, directory, "raises")
+    assert (await service.decided(handle)).status == "frozen"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def frozen_review(service: Service, directory: str) -> str:
+    for _ in range(2):
+        handle = await ask(service, directory, "raises", message_id=directory)
+        outcome = await service.decided(handle)
+    return names.review_workflow(str(outcome.idempotency_key))
+
+
+@path
+async def frozen_joining(service: Service, directory: str) -> str:
+    for _ in range(2):
+        handle = await ask(service, directory, "raises", message_id=directory)
+        assert (await service.decided(handle)).status == "frozen"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def probed_executed(service: Service, directory: str) -> str:
+    handle = await ask(service, directory, "probed", arguments={"finds": "executed"})
+    assert (await service.decided(handle)).status == "executed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def probed_unknown(service: Service, directory: str) -> str:
+    handle = await ask(service, directory, "probed", arguments={"finds": "unknown"})
+    assert (await service.decided(handle)).status == "frozen"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def retried(service: Service, directory: str) -> str:
+    handle = await ask(service, directory, "flaky", arguments={"failures": 1, "then": "completed"})
+    assert (await service.decided(handle)).status == "executed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def refused_clicks(service: Service, directory: str) -> str:
+    handle = await ask(service, directory)
+    state = await handle.state()
+    stranger = Identity(open_id="ou_stranger")
+    assert (await handle.decide("approve", actor=stranger, payload_sha256=state.payload_sha256)).kind == "forbidden"
+    assert (await handle.decide("approve", actor=ME, payload_sha256="0" * 64)).kind == "tampered"
+    await service.client.get_workflow_handle(names.approval_workflow(handle.id)).signal(names.DECIDE, "nonsense")
+    assert (await service.decided(handle)).status == "executed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def large_result(service: Service, directory: str) -> str:
+    handle = await ask(service, directory, "returns", arguments={"what": "large", "size": 20_000})
+    assert (await service.decided(handle)).truncated
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def recalled_after_retention(service: Service, directory: str) -> str:
+    handle = await ask(service, directory, approval_id=f"recalled{directory}")
+    await service.decided(handle)
+    await purge(service, handle.id)
+    again = await ask(service, directory, approval_id=handle.id)
+    assert (await again.outcome()).status == "executed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def conflict_after_retention(service: Service, directory: str) -> str:
+    handle = await ask(service, directory, approval_id=f"conflict{directory}")
+    await service.decided(handle)
+    await purge(service, handle.id)
+    try:
+        await ask(service, directory, "mark.other", approval_id=handle.id)
+    except ApprovalConflict:
+        return names.approval_workflow(handle.id)
+    raise AssertionError("there was no conflict")
+
+
+@path
+async def recall(service: Service, directory: str) -> str:
+    handle = await ask(service, directory)
+    await service.decided(handle)
+    await handle.decide("approve", actor=ME, payload_sha256="0" * 64)
+    async for found in service.client.list_workflows(f'WorkflowType = "{names.RECALL}"', limit=1):
+        return found.id
+    raise AssertionError("nothing was recalled")
+
+
+async def grown_long(service: Service, directory: str) -> tuple[ApprovalHandle, str]:
+    """An approval with enough noise to make it start over; and the id of its first run."""
+    handle = await ask(service, directory)
+    await handle.state()
+    workflow = service.client.get_workflow_handle(names.approval_workflow(handle.id))
+    first = (await workflow.describe()).run_id
+    for _ in range(4):
+        await workflow.signal(names.DECIDE, "x" * (LONG_HISTORY // 3))
+        await handle.state()
+
+    async def continued() -> bool | None:
+        return (await workflow.describe()).run_id != first or None
+
+    await parts.until(continued)
+    return handle, first
+
+
+@path
+async def continuing_as_new(service: Service, directory: str) -> str:
+    handle, first_run = await grown_long(service, directory)
+    await handle.cancel()
+    return f"{names.approval_workflow(handle.id)}#{first_run}"
+
+
+@path
+async def continued_as_new(service: Service, directory: str) -> str:
+    handle, _ = await grown_long(service, directory)
+    assert (await service.decided(handle)).status == "executed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def early_decision(service: Service, directory: str) -> str:
+    """Decided before any worker has prepared it: the workflow is started and signalled in one breath."""
+    payload_sha256 = sha256(canonical_payload("open_mark", {"path": f"{directory}/marks"}))
+    request = Request(
+        approval_id=f"early{directory}", tool="open_mark", arguments={"path": f"{directory}/marks"}, requester=ME
+    )
+    decision = Decision(
+        approval_id=request.approval_id,
+        kind=DecisionKind.APPROVE,
+        payload_sha256=payload_sha256,
+        actor=ME,
+        event_id="evt_early",
+    )
+    await service.client.start_workflow(
+        names.APPROVAL,
+        Asked(request=request),
+        id=names.approval_workflow(request.approval_id),
+        task_queue=names.APPROVALS_QUEUE,
+        start_signal=names.DECIDE,
+        start_signal_args=[decision],
+    )
+    assert (await service.gate.approval(request.approval_id).outcome()).status == "executed"
+    return names.approval_workflow(request.approval_id)
+
+
+async def handed_over(service: Service, directory: str) -> ApprovalHandle:
+    """The ledger is out of reach for longer than an outcome waits for it."""
+    handle = await ask(service, directory)
+    state = await handle.state()
+    async with writing(service.ledger._engine):
+        await handle.decide("reject", actor=ME, payload_sha256=state.payload_sha256)
+        assert (await handle.outcome()).status == "rejected"
+    await service.client.get_workflow_handle(names.settling_workflow(handle.id)).result()
+    return handle
+
+
+@path
+async def settling_handed_over(service: Service, directory: str) -> str:
+    return names.approval_workflow((await handed_over(service, directory)).id)
+
+
+@path
+async def settling(service: Service, directory: str) -> str:
+    return names.settling_workflow((await handed_over(service, directory)).id)
+
+
+async def record(wanted: list[str]) -> None:
+    server = parts.TemporalServer(settings=[f"limit.historySize.suggestContinueAsNew={LONG_HISTORY}"])
+    server.start()
+    try:
+        await parts.connect(server.address)
+        client = await Client.connect(server.address, data_converter=pydantic_data_converter, identity="recorder")
+        with tempfile.TemporaryDirectory() as directory:
+            async with AsyncExitStack() as stack:
+                service = await open_service(stack, client, await new_database("sqlite", Path(directory)))
+                for name in wanted:
+                    own = Path(directory) / name
+                    own.mkdir()
+                    workflow_id, _, run_id = (await PATHS[name](service, str(own))).partition("#")
+                    history = await client.get_workflow_handle(workflow_id, run_id=run_id or None).fetch_history()
+                    text = json.dumps(json.loads(history.to_json()), separators=(",", ":"))
+                    (HISTORIES / f"{name}.json").write_text(text.replace(directory, "/tmp/histories") + "\n")
+                    print(f"{name}: {len(history.events)} events")
+    finally:
+        server.kill()
+
+
+if __name__ == "__main__":
+    HISTORIES.mkdir(exist_ok=True)
+    missing = [name for name in PATHS if not (HISTORIES / f"{name}.json").exists()]
+    asyncio.run(record(sys.argv[1:] or missing))

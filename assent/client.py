@@ -58,7 +58,7 @@ from assent.messages import Asked, Recall, Recalled, RecallKind, VerdictQuestion
 from assent.payload import canonical_payload
 from assent.texts import with_sentence
 
-_ANSWER_WITHIN = timedelta(seconds=5)
+_ANSWER_WITHIN = timedelta(seconds=8)
 """How long a decision waits to learn what became of it."""
 _RECALL_WITHIN = timedelta(seconds=15)
 _PREPARED_WITHIN = timedelta(seconds=5)

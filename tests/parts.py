@@ -41,11 +41,14 @@ def temporal_binary() -> str:
 class TemporalServer:
     """A development server, in memory or on a file, that can be killed and started again."""
 
-    def __init__(self, *, file: Path | None = None, namespaces: int = 0, settings: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, file: Path | None = None, namespaces: int = 0, settings: Sequence[str] = (), bare: bool = False
+    ) -> None:
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self._file = file
         self._namespaces = namespaces
+        self._attributes = () if bare else names.SEARCH_ATTRIBUTES
         self._settings = ["frontend.WorkflowTimeSkippingEnabled=true", *settings]
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -56,7 +59,7 @@ class TemporalServer:
             command += ["--dynamic-config-value", f'history.{queue}ProcessorUpdateAckInterval="200ms"']
         for setting in self._settings:
             command += ["--dynamic-config-value", setting]
-        for key in names.SEARCH_ATTRIBUTES:
+        for key in self._attributes:
             command += ["--search-attribute", f"{key.name}=Keyword"]
         for n in range(self._namespaces):
             command += ["--namespace", f"n{n}"]

@@ -73,9 +73,17 @@ class ToolActivities:
         return await self._ledger.resolve(call, Content.of(result.content))
 
     async def _execute(self, call: ToolCall) -> Report:
-        tool, arguments = await self._check(call)
         holder = Holder(token=uuid.uuid4().hex, worker=_worker())
-        beginning = await self._begin(call, holder)
+        start_by = activity.info().scheduled_time + call.start_within
+        try:
+            tool, arguments = await self._check(call)
+            beginning = await self._begin(call, holder, start_by)
+        except (_Refused, ApplicationError):
+            raise
+        except Exception as error:
+            if datetime.now(UTC) > start_by:
+                raise _Refused(f"the ledger was out of reach ({type(error).__name__})") from None
+            raise ApplicationError("the ledger is out of reach", type=type(error).__name__) from None
         if beginning.report is not None:
             return beginning.report
         body = Body(tool.bound(arguments, _context(call, beginning.attempt)))
@@ -109,9 +117,8 @@ class ToolActivities:
             problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
             raise _Refused(f"invalid arguments: {problems}"[:2000]) from None
 
-    async def _begin(self, call: ToolCall, holder: Holder) -> Beginning:
+    async def _begin(self, call: ToolCall, holder: Holder, start_by: datetime) -> Beginning:
         """Claim the right to run, waiting while another consent runs the same key."""
-        start_by = activity.info().scheduled_time + call.start_within
         pause = 0.05
         while True:
             may_start = datetime.now(UTC) < start_by and not activity.is_cancelled()

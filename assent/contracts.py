@@ -334,6 +334,19 @@ class Judged(Frozen):
     received_at: datetime
     reason: str | None = None
 
+    @classmethod
+    def of(cls, decision: Decision, verdict: VerdictKind, received_at: datetime) -> Self:
+        """What is remembered of a decision; of a long reason only its start, the audit has it whole."""
+        return cls(
+            event_id=decision.event_id,
+            delivery_id=decision.delivery_id,
+            kind=decision.kind,
+            actor=decision.actor,
+            verdict=verdict,
+            received_at=received_at,
+            reason=decision.reason[:200] if decision.reason else None,
+        )
+
 
 class State(Frozen):
     """An approval as it stands."""

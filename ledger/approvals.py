@@ -134,15 +134,7 @@ async def judge_late(connection: AsyncConnection, decision: Decision, now: datet
     if outcome is None:
         return Verdict(kind=VerdictKind.MISSING)
     kind = (objection(plan, decision) if plan else None) or after_ending(outcome.status)
-    judged = Judged(
-        event_id=decision.event_id,
-        delivery_id=decision.delivery_id,
-        kind=decision.kind,
-        actor=decision.actor,
-        verdict=kind,
-        received_at=decision.received_at or now,
-        reason=decision.reason,
-    )
+    judged = Judged.of(decision, kind, decision.received_at or now)
     if not await _remember(connection, decision.approval_id, judged):
         kind = VerdictKind.DUPLICATE
     elif entry := refusal_entry(decision, kind, now):

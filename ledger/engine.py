@@ -22,7 +22,9 @@ def open_engine(url: str) -> AsyncEngine:
         case "sqlite+aiosqlite":
             if parsed.database and parsed.database != ":memory:":
                 _make_private(Path(parsed.database))
-            engine = create_async_engine(parsed, pool_size=4, max_overflow=8, connect_args={"timeout": 20})
+            engine = create_async_engine(
+                parsed, pool_size=4, max_overflow=8, hide_parameters=True, connect_args={"timeout": 20}
+            )
             event.listen(engine.sync_engine, "connect", _harden_sqlite)
             event.listen(engine.sync_engine, "begin", _begin_sqlite)
             return engine
@@ -32,6 +34,7 @@ def open_engine(url: str) -> AsyncEngine:
                 pool_size=10,
                 max_overflow=20,
                 pool_pre_ping=True,
+                hide_parameters=True,
                 connect_args={
                     "timeout": 5,
                     "command_timeout": 20,

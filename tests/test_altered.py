@@ -13,9 +13,10 @@ from sqlalchemy import text
 from temporalio.testing import ActivityEnvironment
 
 from activities import ToolActivities
-from assent import ApprovalHandle, Registry, names, tool
+from assent import ApprovalHandle, ApprovalInterrupted, Registry, names, tool
 from assent.messages import ReportKind, ToolCall
 from assent.tools import registry
+from ledger import Ledger
 from ledger.engine import writing
 from tests import parts
 from tests.conftest import ME, Service, new_database, open_service
@@ -165,3 +166,38 @@ async def test_no_worker_in_time_is_failed_and_can_never_run_later(
         status, reason = await served(service, handle)
     assert (status, reason) == ("failed", "it could not begin in time")
     assert marks(tmp_path / "marks") == 0
+
+
+async def test_a_ledger_out_of_the_tools_reach_is_failed_and_it_did_not_run(
+    temporal_address: str, namespaces: Iterator[str], tmp_path: Path
+) -> None:
+    """Only the tool worker has lost the ledger: the approvals worker closes the claim, and says so."""
+    client = await parts.connect(temporal_address, next(namespaces))
+    unreachable = Ledger.open(f"postgresql+asyncpg://nobody@127.0.0.1:{parts.free_port()}/nothing")
+    async with AsyncExitStack() as stack:
+        service = await open_service(stack, client, await new_database("sqlite", tmp_path), workers=False)
+        hasty = service.settings.model_copy(update={"start_within": timedelta(milliseconds=1)})
+        await stack.enter_async_context(approvals_worker(client, service.ledger, hasty))
+        handle = await approved(service, tmp_path / "marks")
+        for worker in tool_workers(client, unreachable, registry):
+            await stack.enter_async_context(worker)
+        outcome = await handle.outcome()
+        assert await service.events(handle.id) == ["write_request", "confirm", "execute_failed"]
+    assert outcome.status == "failed"
+    assert outcome.reason is not None
+    assert "out of reach" in outcome.reason
+    assert marks(tmp_path / "marks") == 0
+
+
+async def test_a_terminated_approval_says_so_and_is_superseded_without_harm(idle: Service, tmp_path: Path) -> None:
+    asked, thread = {"path": str(tmp_path / "marks")}, str(tmp_path)
+    old = await idle.gate.request("mark", asked, requester=ME, thread_id=thread)
+    state = await old.state()
+    await idle.client.get_workflow_handle(names.approval_workflow(old.id)).terminate("by hand")
+    with pytest.raises(ApprovalInterrupted, match="terminated"):
+        await old.outcome()
+    assert (await old.decide("approve", actor=ME, payload_sha256=state.payload_sha256)).kind == "missing"
+    new = await idle.gate.request("mark", asked, requester=ME, thread_id=thread, when_pending="supersede")
+    assert (await new.state()).phase == "pending"
+    await new.cancel()
+    assert (await new.outcome()).status == "cancelled"

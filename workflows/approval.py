@@ -48,8 +48,10 @@ with workflow.unsafe.imports_passed_through():
     from workflows import steps
     from workflows.details import details
 
-_MOST_REMEMBERED = 2000
-"""How many verdicts an approval remembers; a flood of clicks cannot fill its history with them."""
+_MOST_REMEMBERED = 300
+"""How many verdicts an approval remembers: with the longest ids, still far below what one message may hold."""
+_MOST_AT_ONCE = 100
+"""How many audit entries one message carries."""
 _PROBE_LIMIT = timedelta(seconds=15)
 _STATUS_OF = {
     ReportKind.EXECUTED: Status.EXECUTED,
@@ -157,7 +159,7 @@ class ApprovalWorkflow:
                 pause = min(pause * 2, timedelta(minutes=5))
             if self._settled:
                 return
-            if workflow.info().is_continue_as_new_suggested():
+            if workflow.info().is_continue_as_new_suggested() and len(self._unwritten) <= _MOST_AT_ONCE:
                 self._continue(plan)
             left = plan.deadline + plan.grace - workflow.now()
             if left <= timedelta(0):
@@ -289,7 +291,7 @@ class ApprovalWorkflow:
         while not settled or self._unwritten:
             settlement = Settlement(
                 outcome=outcome,
-                entries=tuple(self._unwritten),
+                entries=self._next_entries,
                 judged=tuple(self._judged.values()),
                 closed_at=workflow.now(),
             )
@@ -424,15 +426,7 @@ class ApprovalWorkflow:
         if len(self._judged) >= _MOST_REMEMBERED:
             oldest = next(key for key, judged in self._judged.items() if judged.verdict is not VerdictKind.ACCEPTED)
             del self._judged[oldest]
-        self._judged[decision.event_id] = Judged(
-            event_id=decision.event_id,
-            delivery_id=decision.delivery_id,
-            kind=decision.kind,
-            actor=decision.actor,
-            verdict=verdict,
-            received_at=received,
-            reason=decision.reason,
-        )
+        self._judged[decision.event_id] = Judged.of(decision, verdict, received)
 
     def _withdraw(self, withdrawal: Withdrawal) -> None:
         if self._settled:
@@ -474,7 +468,7 @@ class ApprovalWorkflow:
             start_within=plan.start_within,
             tool_call_id=self._request.tool_call_id,
             thread_id=self._request.thread_id,
-            entries=tuple(self._unwritten),
+            entries=self._next_entries,
         )
 
     def _outcome(self, plan: Plan, report: Report | None = None) -> Outcome:
@@ -497,13 +491,17 @@ class ApprovalWorkflow:
         )
 
     async def _write_audit(self) -> bool:
-        batch = AuditBatch(approval_id=self._request.approval_id, entries=tuple(self._unwritten))
+        batch = AuditBatch(approval_id=self._request.approval_id, entries=self._next_entries)
         try:
             await steps.local(names.WRITE_AUDIT, batch, None, timedelta(seconds=2))
         except ActivityError:
             return False
         self._written(batch.entries)
         return True
+
+    @property
+    def _next_entries(self) -> tuple[AuditEntry, ...]:
+        return tuple(self._unwritten[:_MOST_AT_ONCE])
 
     def _written(self, entries: tuple[AuditEntry, ...]) -> None:
         written = {entry.once for entry in entries}

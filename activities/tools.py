@@ -73,10 +73,10 @@ class ToolActivities:
         return await self._ledger.resolve(call, Content.of(result.content))
 
     async def _execute(self, call: ToolCall) -> Report:
-        holder = Holder(token=uuid.uuid4().hex, worker=_worker())
         start_by = activity.info().scheduled_time + call.start_within
         try:
             tool, arguments = await self._check(call)
+            holder = Holder(token=uuid.uuid4().hex, worker=_worker())
             beginning = await self._begin(call, holder, start_by)
         except (_Refused, ApplicationError):
             raise

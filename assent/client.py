@@ -10,17 +10,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.common.v1 import WorkflowExecution as WorkflowExecutionName
 from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest
 from temporalio.client import (
     Client,
+    WorkflowExecution,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
     WorkflowQueryFailedError,
     WorkflowQueryRejectedError,
 )
-from temporalio.common import WorkflowIDReusePolicy
+from temporalio.common import QueryRejectCondition, WorkflowIDReusePolicy
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, WorkflowAlreadyStartedError
@@ -146,21 +147,20 @@ class Assent:
         return ApprovalHandle(self._client, approval_id, self._texts)
 
     async def approvals(self, *, status: str | None = None, limit: int = 100) -> AsyncIterator[Approval]:
-        """The approvals that Temporal still knows, newest first; by status or phase."""
+        """The approvals that Temporal still knows, open ones first, then the newest; by status or phase."""
         known = {*Status, *Phase}
         if status is not None and status not in known:
             raise InvalidRequest(f"{status!r} is no status; known are {', '.join(sorted(known))}")
-        query = f'WorkflowType = "{names.APPROVAL}"'
+        query = f'WorkflowType = "{names.APPROVAL}" AND ExecutionStatus != "ContinuedAsNew"'
         if status is not None:
-            query += f' AND {names.STATUS.name} = "{status}"'
-        with_errors = self._client.list_workflows(query, limit=limit)
+            query += f' AND {names.STATUS.name} = "{status}" AND ExecutionStatus IN ("Running", "Completed")'
         try:
-            async for found in with_errors:
+            async for found in self._client.list_workflows(query, limit=limit):
                 attributes = found.typed_search_attributes
                 yield Approval(
                     approval_id=found.id.removeprefix("approval/"),
                     tool=attributes.get(names.TOOL),
-                    status=attributes.get(names.STATUS) or "unknown",
+                    status=_listed_status(found),
                     requester=attributes.get(names.REQUESTER),
                     thread_id=attributes.get(names.THREAD),
                     risk=attributes.get(names.RISK),
@@ -199,7 +199,10 @@ class Assent:
                 raise _unavailable(error) from error
 
     async def _attaches(self, approval_id: str, digest: str) -> bool:
-        described = await self._client.get_workflow_handle(names.approval_workflow(approval_id)).describe()
+        try:
+            described = await self._client.get_workflow_handle(names.approval_workflow(approval_id)).describe()
+        except RPCError as error:
+            raise _unavailable(error) from error
         if described.status is WorkflowExecutionStatus.FAILED:
             return False
         if await described.memo_value(names.REQUEST_HASH_MEMO, "", type_hint=str) != digest:
@@ -282,7 +285,7 @@ class ApprovalHandle:
         while (left := give_up - asyncio.get_running_loop().time()) > 0:
             try:
                 return await self._ask(names.VERDICT, question, Verdict, timedelta(seconds=left))
-            except ApprovalNotFound:
+            except (ApprovalNotFound, ApprovalInterrupted):
                 break
             except Unavailable:  # the server buffers few queries at a time: many clickers take turns
                 await asyncio.sleep(0.05)
@@ -316,17 +319,20 @@ class ApprovalHandle:
     async def _prepared(self) -> None:
         """Wait until the request was taken or refused; without a worker nobody can tell yet, and that is fine."""
         try:
-            await self._prepared_state()
-            refused = (await self._workflow.describe()).status is WorkflowExecutionStatus.FAILED
-        except (RPCError, Unavailable, ApprovalNotFound):
+            state = await self._prepared_state()
+        except (Unavailable, ApprovalNotFound):
             return
-        if refused:
-            await self.outcome()
+        if state.phase is Phase.CLOSED and state.status is None:
+            await self.outcome()  # says why it was refused
 
     async def _prepared_state(self) -> State:
         give_up = asyncio.get_running_loop().time() + _PREPARED_WITHIN.total_seconds()
         while True:
-            state = await self._ask(names.STATE, None, State, _PREPARED_WITHIN)
+            try:
+                state = await self._ask(names.STATE, None, State, _PREPARED_WITHIN)
+            except ApprovalInterrupted:
+                await self.outcome()  # says how it was ended
+                raise
             if state.phase is not Phase.PREPARING or asyncio.get_running_loop().time() > give_up:
                 return state
             await asyncio.sleep(0.05)
@@ -336,7 +342,7 @@ class ApprovalHandle:
         payloads = await self._client.data_converter.encode([message])
         request = SignalWorkflowExecutionRequest(
             namespace=self._client.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=self._workflow.id),
+            workflow_execution=WorkflowExecutionName(workflow_id=self._workflow.id),
             signal_name=name,
             request_id=request_id,
             identity=self._client.identity,
@@ -353,13 +359,21 @@ class ApprovalHandle:
     async def _ask(self, query: str, question: BaseModel | None, answer: type[_Answer], within: timedelta) -> _Answer:
         arguments = [] if question is None else [question]
         try:
-            found: _Answer = await self._workflow.query(query, args=arguments, result_type=answer, rpc_timeout=within)
+            found: _Answer = await self._workflow.query(
+                query,
+                args=arguments,
+                result_type=answer,
+                rpc_timeout=within,
+                reject_condition=QueryRejectCondition.NOT_COMPLETED_CLEANLY,
+            )
             return found
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 raise ApprovalNotFound(self.id) from error
             raise _unavailable(error) from error
-        except (WorkflowQueryFailedError, WorkflowQueryRejectedError) as error:
+        except WorkflowQueryRejectedError as error:
+            raise ApprovalInterrupted(self.id, _ended_as(error.status)) from error
+        except WorkflowQueryFailedError as error:
             raise Unavailable(f"the approval could not answer: {error}") from error
 
     async def _late_verdict(self, decision: Decision) -> Verdict | None:
@@ -420,16 +434,33 @@ class ApprovalHandle:
                 return ApprovalInterrupted(self.id, f"ended ({cause})")
 
 
+def _ended_as(status: WorkflowExecutionStatus | None) -> str:
+    return status.name.lower() if status else "ended"
+
+
+def _listed_status(found: WorkflowExecution) -> str:
+    """What a list says: the approval's own word, unless its workflow was ended from outside before it had one."""
+    orderly = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
+    if found.status in orderly:
+        return found.typed_search_attributes.get(names.STATUS) or "unknown"
+    return "refused" if found.status is WorkflowExecutionStatus.FAILED else _ended_as(found.status)
+
+
 async def connect_temporal() -> Client:
     """A Temporal client as its own environment configuration says, with the converter that our models need."""
-    config = ClientConfig.load_client_connect_config()
-    config.setdefault("target_host", "localhost:7233")
+    try:
+        config = ClientConfig.load_client_connect_config()
+        config.setdefault("target_host", "localhost:7233")
+    except (RuntimeError, ValueError, OSError) as error:
+        raise InvalidRequest(f"Temporal's connection settings cannot be used: {error}") from error
     try:
         return await Client.connect(**config, data_converter=pydantic_data_converter)
     except (RPCError, RuntimeError) as error:
         raise Unavailable(
             f"Temporal does not answer at {config['target_host']}; start it, or set TEMPORAL_ADDRESS."
         ) from error
+    except ValueError as error:
+        raise InvalidRequest(f"Temporal's connection settings cannot be used: {error}") from error
 
 
 def _parse_request(**fields: Any) -> Request:

@@ -148,8 +148,9 @@ class Identity(Frozen):
     def parse(cls, text: str) -> Self:
         """Read `open_id:ou_1`, or several such keys separated by commas."""
         known = {"open_id", "union_id", "user_id", "tenant_key"}
-        pairs = dict(part.strip().partition(":")[::2] for part in text.split(","))
-        if not pairs.keys() <= known:
+        parts = [part.strip().partition(":") for part in text.split(",")]
+        pairs = {kind.strip(): value.strip() for kind, _, value in parts}
+        if not pairs.keys() <= known or len(pairs) < len(parts):
             raise ValueError(f"{text!r} is not an identity; write open_id:…, union_id:… or user_id:…")
         return cls(**pairs)
 

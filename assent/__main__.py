@@ -1,0 +1,5 @@
+"""`python -m assent`: the command line."""
+
+from assent.command import main
+
+main()

@@ -1,0 +1,280 @@
+"""What the command line prints: tables and sentences for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from assent.client import Approval
+from assent.contracts import Approvers, DecisionKind, Identity, Judged, Outcome, State, Verdict, VerdictKind
+
+MASK = "•••"
+"""What stands in the place of a sensitive argument."""
+_UNLIMITED = 1_000_000
+"""The width of a pipe: nothing is wrapped or cut where no terminal asks for it."""
+_COLUMNS = ("ID", "STATUS", "TOOL", "REQUESTED", "RISK", "REQUESTER")
+_FEWEST_COLUMNS = 3
+_SHORT = ("STATUS", "REQUESTED", "RISK", "WHEN", "DECISION", "VERDICT")
+"""Columns that are never wrapped."""
+_SHORT_HASH = 12
+_STYLES: Mapping[str, str] = {
+    "pending": "yellow",
+    "executing": "cyan",
+    "reviewing": "cyan",
+    "executed": "green",
+    "replayed": "green",
+    "rejected": "red",
+    "failed": "red",
+    "frozen": "bold magenta",
+    "low": "green",
+    "medium": "yellow",
+    "high": "bold red",
+}
+
+
+def print_for_people(shown: RenderableType, *, to_stderr: bool = False) -> None:
+    """Print a table or a sentence: fitted to a terminal; plain and complete in a pipe."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    console = Console(file=stream, highlight=False, markup=False, emoji=False)
+    if not stream.isatty():
+        console.width = _UNLIMITED
+    with console.capture() as captured:
+        console.print(shown, soft_wrap=isinstance(shown, str))
+    lines = captured.get().rstrip("\n").split("\n")
+    stream.write("".join(f"{line.rstrip()}\n" for line in lines))
+    stream.flush()
+
+
+def print_for_programs(data: object) -> None:
+    """Print JSON; characters that a terminal would obey or hide are written as escapes."""
+    lines = json.dumps(data, ensure_ascii=False, indent=2).split("\n")
+    sys.stdout.write("".join(f"{visible(line)}\n" for line in lines))
+    sys.stdout.flush()
+
+
+def visible(text: str) -> str:
+    """The text on one line; whatever could hide, reorder or fake a part of it is written as JSON's escape."""
+    return "".join(c if c.isprintable() or c == "\u3000" else _escape(c) for c in text)
+
+
+def _escape(character: str) -> str:
+    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
+
+
+def state_data(state: State) -> dict[str, Any]:
+    """A state for programs: its arguments in the payload's place, the sensitive ones masked."""
+    return {**state.model_dump(mode="json", exclude={"payload"}), "arguments": _arguments(state)}
+
+
+def _arguments(state: State) -> dict[str, Any] | None:
+    if state.payload is None:
+        return None
+    arguments: dict[str, Any] = json.loads(state.payload)["arguments"]
+    return {name: MASK if name in state.sensitive else value for name, value in arguments.items()}
+
+
+class Listing:
+    """Approvals, one on each line, with as many columns as fit; a pipe gets them all."""
+
+    def __init__(self, approvals: Sequence[Approval]) -> None:
+        self._approvals = approvals
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if not self._approvals:
+            yield Text("No approvals.")
+            return
+        unbounded = options.update(max_width=_UNLIMITED)
+        table = self._table(len(_COLUMNS))
+        while len(table.columns) > _FEWEST_COLUMNS:
+            if console.measure(table, options=unbounded).maximum <= options.max_width:
+                break
+            table = self._table(len(table.columns) - 1)
+        yield table
+
+    def _table(self, columns: int) -> Table:
+        table = _table(*_COLUMNS[:columns])
+        for approval in self._approvals:
+            cells = (
+                _text(approval.approval_id),
+                _coloured(approval.status),
+                _text(approval.tool or "-"),
+                _text(f"{approval.requested_at.astimezone():%Y-%m-%d %H:%M}"),
+                _coloured(approval.risk or "-"),
+                _text(approval.requester or "-"),
+            )
+            table.add_row(*cells[:columns])
+        return table
+
+
+def approval_page(state: State, outcome: Outcome | None = None) -> RenderableType:
+    """One approval: what it is, what would run, what was decided, how it ended."""
+    parts: list[RenderableType] = [_facts(state)]
+    if (arguments := _arguments(state)) is not None:
+        parts.append(_section("Arguments", _arguments_table(arguments, state.sensitive)))
+    if state.decisions:
+        parts.append(_section("Decisions", _decisions_table(state.decisions)))
+    if outcome is not None:
+        parts.append(_result(outcome))
+    return Group(*parts)
+
+
+def outcome_page(outcome: Outcome) -> RenderableType:
+    """How an approval ended, and what came of it."""
+    facts = _pairs(
+        {
+            "Approval": _text(outcome.approval_id),
+            "Status": _coloured(outcome.status),
+            "Decided by": _optional(outcome.decided_by),
+            "Reason": _optional(outcome.reason),
+        }
+    )
+    return Group(facts, _result(outcome))
+
+
+def verdict_sentence(verdict: Verdict, approval_id: str, kind: DecisionKind, actor: Identity) -> str:
+    """What became of a decision, in a sentence that says what to do next."""
+    look = f"assent show {visible(approval_id)}"
+    match verdict.kind:
+        case VerdictKind.ACCEPTED:
+            done = "Approved" if kind is DecisionKind.APPROVE else "Rejected"
+            return f"{done}. What became of it: {look}"
+        case VerdictKind.DUPLICATE:
+            return f"This decision was counted before. What became of it: {look}"
+        case VerdictKind.RECEIVED:
+            return f"Received, and kept until a worker judges it. What became of it: {look}"
+        case VerdictKind.TAMPERED:
+            return f"Not counted: the hash is not that of the call as it stands. Look at the call again: {look}"
+        case VerdictKind.FORBIDDEN:
+            return f"Not counted: {visible(str(actor))} may not decide this call. Who may: {look}"
+        case VerdictKind.ALREADY_DECIDED:
+            return f"Not counted: {_already(verdict)}."
+        case VerdictKind.SUPERSEDED:
+            return "Not counted: a newer request replaced this one."
+        case VerdictKind.EXPIRED:
+            return "Not counted: the deadline has passed."
+        case VerdictKind.MISSING:
+            return f"approval {visible(repr(approval_id))} is not known."
+
+
+def _already(verdict: Verdict) -> str:
+    who = f"{visible(str(verdict.decided_by))} has already decided" if verdict.decided_by else "it was already decided"
+    return f"{who}, and it ended as {verdict.status}" if verdict.status else who
+
+
+def _facts(state: State) -> Table:
+    return _pairs(
+        {
+            "Approval": _text(state.approval_id),
+            "Status": _coloured(state.status or state.phase),
+            "Reason": _optional(state.reason),
+            "Decided by": _optional(state.decided_by),
+            "Tool": _text(state.tool),
+            "Risk": _coloured(state.risk) if state.risk else None,
+            "Requester": _text(str(state.requester)),
+            "May decide": _text(_who(state.approvers)) if state.approvers else None,
+            "Deadline": _text(_deadline(state)) if state.deadline else None,
+            "Payload": _text(state.payload_sha256[:_SHORT_HASH]) if state.payload_sha256 else None,
+            "Set aside": _text(f"{state.malformed} messages that could not be read") if state.malformed else None,
+        }
+    )
+
+
+def _who(approvers: Approvers) -> str:
+    match approvers.kind:
+        case Approvers.Kind.REQUESTER:
+            return "the requester"
+        case Approvers.Kind.ANYONE:
+            return "anyone"
+        case Approvers.Kind.PEOPLE:
+            return ", ".join(map(str, approvers.people))
+
+
+def _deadline(state: State) -> str:
+    assert state.deadline is not None
+    left = int((state.deadline - datetime.now(UTC)).total_seconds())
+    if state.status is not None or state.decided_by is not None or left <= 0:
+        return _moment(state.deadline)
+    for unit, seconds in (("d", 86400), ("h", 3600), ("min", 60)):
+        if left >= 2 * seconds:
+            return f"{_moment(state.deadline)} (in {left // seconds} {unit})"
+    return f"{_moment(state.deadline)} (in {left} s)"
+
+
+def _moment(at: datetime) -> str:
+    return f"{at.astimezone():%Y-%m-%d %H:%M:%S %Z}"
+
+
+def _arguments_table(arguments: Mapping[str, Any], sensitive: Sequence[str]) -> RenderableType:
+    if not arguments:
+        return _text("none", "dim")
+    values = {
+        name: _text(MASK, "dim") if name in sensitive else _text(json.dumps(value, ensure_ascii=False))
+        for name, value in arguments.items()
+    }
+    return _pairs(values)
+
+
+def _decisions_table(decisions: Sequence[Judged]) -> Table:
+    table = _table("WHEN", "DECISION", "VERDICT", "BY")
+    for judged in sorted(decisions, key=lambda judged: judged.received_at):
+        colour = "green" if judged.verdict is VerdictKind.ACCEPTED else "red"
+        table.add_row(
+            _text(f"{judged.received_at.astimezone():%Y-%m-%d %H:%M:%S}"),
+            _text(judged.kind),
+            _text(judged.verdict, colour),
+            _text(str(judged.actor)),
+        )
+    return table
+
+
+def _result(outcome: Outcome) -> RenderableType:
+    content = outcome.content
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)
+    parts: list[RenderableType] = [_text(line) for line in text.split("\n")]
+    if outcome.truncated:
+        parts.append(_text(f"(the start of {outcome.content_bytes} bytes; a program can read the whole)", "dim"))
+    if outcome.authorize_url:
+        parts.append(_text(f"Authorize first: {outcome.authorize_url}"))
+    return _section("Outcome" if outcome.is_error else "Result", *parts)
+
+
+def _section(title: str, *parts: RenderableType) -> RenderableType:
+    return Group(Text(""), Text(title, "bold"), Padding(Group(*parts), (0, 0, 0, 2), expand=False))
+
+
+def _pairs(values: Mapping[str, Text | None]) -> Table:
+    """Names and values, one pair on each line; a pair without a value is left out."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(overflow="fold", style="dim")
+    grid.add_column(overflow="fold")
+    for name, value in values.items():
+        if value is not None:
+            grid.add_row(_text(name), value)
+    return grid
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in headings:
+        table.add_column(heading, no_wrap=heading in _SHORT, overflow="fold")
+    return table
+
+
+def _optional(value: object) -> Text | None:
+    return _text(str(value)) if value is not None else None
+
+
+def _coloured(word: str) -> Text:
+    return _text(word, _STYLES.get(word, ""))
+
+
+def _text(text: str, style: str = "") -> Text:
+    return Text(visible(text), style)

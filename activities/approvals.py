@@ -93,6 +93,7 @@ class ApprovalActivities:
             ),
             manifest_sha256=manifest.shown_sha256,
             requester=request.requester,
+            request_reason=request.reason,
             approvers=manifest.approvers,
             risk=manifest.risk,
             sensitive=manifest.sensitive,

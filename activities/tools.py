@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.bodies import Body, Raised, TimedOut
 from assent import names
@@ -88,14 +88,14 @@ class ToolActivities:
             return beginning.report
         body = Body(tool.bound(arguments, _context(call, beginning.attempt)))
         value = await body.end(call.timeout)
-        unknown = isinstance(value, Raised | TimedOut)
-        try_again = unknown and call.retry_safe and beginning.attempt < call.attempts
+        try_again = isinstance(value, Raised | TimedOut) and call.retry_safe and beginning.attempt < call.attempts
         # Where another attempt may follow, the claim stays open: that attempt takes it over, with the same key.
         report = None if try_again else await self._record(call, holder, beginning.attempt, _ending(value))
         if isinstance(value, TimedOut):
             self._outwait(body, call, holder, beginning.attempt)
         if report is None:
-            raise ApplicationError("the outcome of this attempt is unknown", type="AttemptUnknown")
+            unknown = "the outcome of this attempt is unknown"
+            raise ApplicationError(unknown, type="AttemptUnknown", category=ApplicationErrorCategory.BENIGN)
         return report
 
     async def _check(self, call: ToolCall) -> tuple[Tool, dict[str, Any]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import json
+import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -434,6 +436,11 @@ class ApprovalHandle:
                 return ApprovalInterrupted(self.id, f"ended ({cause})")
 
 
+def _let_temporal_rest() -> None:
+    """A moment for Temporal's native threads before the interpreter goes: without it short scripts can crash."""
+    time.sleep(0.1)
+
+
 def _ended_as(status: WorkflowExecutionStatus | None) -> str:
     return status.name.lower() if status else "ended"
 
@@ -448,6 +455,8 @@ def _listed_status(found: WorkflowExecution) -> str:
 
 async def connect_temporal() -> Client:
     """A Temporal client as its own environment configuration says, with the converter that our models need."""
+    atexit.unregister(_let_temporal_rest)
+    atexit.register(_let_temporal_rest)
     try:
         config = ClientConfig.load_client_connect_config()
         config.setdefault("target_host", "localhost:7233")

@@ -273,6 +273,7 @@ class Plan(Frozen):
     idempotency_key: str
     manifest_sha256: str
     requester: Identity
+    request_reason: str | None = None
     approvers: Approvers
     risk: Risk
     sensitive: tuple[str, ...]
@@ -356,8 +357,11 @@ class State(Frozen):
     phase: Phase
     tool: str
     requester: Identity
+    request_reason: str | None = None
+    """Why the agent wants it."""
     status: Status | None = None
     reason: str | None = None
+    """Why it ended so."""
     payload: str | None = None
     payload_sha256: str | None = None
     sensitive: tuple[str, ...] = ()

@@ -179,6 +179,7 @@ def _facts(state: State) -> Table:
             "Tool": _text(state.tool),
             "Risk": _coloured(state.risk) if state.risk else None,
             "Requester": _text(str(state.requester)),
+            "Why": _optional(state.request_reason),
             "May decide": _text(_who(state.approvers)) if state.approvers else None,
             "Deadline": _text(_deadline(state)) if state.deadline else None,
             "Payload": _text(state.payload_sha256[:_SHORT_HASH]) if state.payload_sha256 else None,

@@ -1,22 +1,37 @@
-"""`python -m ledger verify [--head HASH]`: is the audit what was written?"""
+"""`python -m ledger verify [--head HASH]`: is the audit what was written? Exits 0 if so, 1 if not, 2 if unreadable."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import sys
+from pathlib import Path
+
+from sqlalchemy import make_url
+from sqlalchemy.exc import SQLAlchemyError
 
 from assent.settings import Settings
 from ledger import Ledger
 
 
+def existing_database() -> str:
+    """The URL of a ledger that is there: reading must not create one."""
+    url = Settings().database_url
+    parsed = make_url(url)
+    if parsed.drivername.startswith("sqlite") and not Path(parsed.database or "").exists():
+        raise FileNotFoundError(parsed.database)
+    return url
+
+
 async def verify(head: str | None) -> int:
-    ledger = Ledger.open(Settings().database_url)
     try:
+        ledger = Ledger.open(existing_database())
         problems = await ledger.verify(head)
         count, last = await ledger.head()
-    finally:
         await ledger.dispose()
+    except (SQLAlchemyError, ValueError, OSError) as error:
+        print(f"The ledger cannot be read ({type(error).__name__}); check ASSENT_DATABASE_URL.", file=sys.stderr)
+        return 2
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:

@@ -124,7 +124,7 @@ async def state_of(connection: AsyncConnection, approval_id: str) -> State | Non
     )
 
 
-_SHOWN = ("payload", "payload_sha256", "sensitive", "risk", "approvers", "deadline")
+_SHOWN = ("request_reason", "payload", "payload_sha256", "sensitive", "risk", "approvers", "deadline")
 
 
 async def judge_late(connection: AsyncConnection, decision: Decision, now: datetime) -> Verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from alembic.util import CommandError
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client
@@ -17,6 +18,10 @@ async def set_up(client: Client, settings: Settings) -> None:
     ledger = await process.open_ledger(settings, must_be_set_up=False)
     try:
         await ledger.upgrade()
+    except CommandError:
+        raise process.Misconfigured(
+            "The ledger's schema is newer than this version of Assent: run the version that made it, or a newer one."
+        ) from None
     finally:
         await ledger.dispose()
     if missing := await process.missing_search_attributes(client):

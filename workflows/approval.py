@@ -321,7 +321,7 @@ class ApprovalWorkflow:
     # What people and other workflows say. Handlers accept anything and never raise: one bad message must not
     # keep the workflow from the next good one.
 
-    @workflow.signal(name=names.DECIDE, description="Approve or reject; see docs/temporal.md for the form.")
+    @workflow.signal(name=names.DECIDE, description="Approve or reject; docs/operations.md has the form.")
     def _on_decide(self, *said: Any) -> None:
         try:
             (message,) = said
@@ -364,6 +364,7 @@ class ApprovalWorkflow:
             phase=self._phase,
             tool=self._request.tool,
             requester=self._request.requester,
+            request_reason=self._request.reason,
             status=self._status,
             reason=self._reason,
             payload=plan.payload if plan else None,

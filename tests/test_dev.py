@@ -1,0 +1,163 @@
+"""`make dev`: it comes up, works, remembers, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from assent import Assent, Identity
+from assent.command import cli
+from tests import parts
+
+ME = Identity(open_id="ou_me")
+
+
+class Dev:
+    """`python -m workers.dev` on free ports, with a directory of its own."""
+
+    def __init__(self, directory: Path, **environment: str) -> None:
+        self.directory = directory
+        self.port, self.ui_port = parts.free_port(), parts.free_port()
+        self._environment = environment
+        self._output = directory.with_name(f"{self.port}.output")
+
+    def start(self) -> None:
+        places = {"DIR": str(self.directory), "PORT": str(self.port), "UI_PORT": str(self.ui_port)}
+        environment = {f"ASSENT_DEV_{name}": value for name, value in places.items()}
+        with self._output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "workers.dev"],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                env=parts.worker_environment(**environment, **self._environment),
+            )
+
+    @property
+    def said(self) -> str:
+        return self._output.read_text()
+
+    def comes_up(self) -> None:
+        eventually(lambda: "Assent is running" in self.said or self.process.poll() is not None)
+        assert self.process.poll() is None, self.said
+
+    def refused(self) -> str:
+        """What it says when it does not come up."""
+        self.start()
+        assert self.process.wait(60) == 1, self.said
+        return self.said
+
+    def family(self) -> list[psutil.Process]:
+        family: list[psutil.Process] = psutil.Process(self.process.pid).children(recursive=True)
+        return family
+
+    def press_ctrl_c(self) -> None:
+        """As a terminal does it: to every process of the foreground group."""
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def printed_commands(self) -> list[list[str]]:
+        lines = (line.strip() for line in self.said.splitlines())
+        return [shlex.split(line)[1:] for line in lines if line.partition(" ")[0].endswith("bin/assent")]
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 120) -> None:
+    give_up = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < give_up, "it never came true"
+        time.sleep(0.05)
+
+
+def all_gone(family: list[psutil.Process]) -> bool:
+    return not any(member.is_running() and member.status() != psutil.STATUS_ZOMBIE for member in family)
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Iterator[Dev]:
+    dev = Dev(tmp_path / "dev")
+    yield dev
+    if dev.process.poll() is None:
+        for member in dev.family():
+            member.kill()
+        dev.process.kill()
+        dev.process.wait()
+
+
+def test_it_works_as_printed_remembers_and_leaves_nothing_behind(dev: Dev, monkeypatch: pytest.MonkeyPatch) -> None:
+    dev.start()
+    dev.comes_up()
+    monkeypatch.setenv("TEMPORAL_ADDRESS", f"127.0.0.1:{dev.port}")
+    commands = dev.printed_commands()
+    assert [command[0] for command in commands] == ["request", "list", "decide", "show"]
+    answers = [CliRunner().invoke(cli, command) for command in commands]
+    assert [answer.exit_code for answer in answers] == [0, 0, 0, 0], [answer.output for answer in answers]
+    eventually(lambda: "executed" in CliRunner().invoke(cli, commands[-1]).output)
+    outbox = dev.directory / "outbox" / "invoices.jsonl"
+    assert len(outbox.read_text().splitlines()) == 1
+
+    assert (
+        Dev(dev.directory).refused()
+        == f"{dev.directory} is in use by another `make dev`; choose another with ASSENT_DEV_DIR=….\n"
+    )
+
+    family = dev.family()
+    assert len(family) == 3
+    dev.press_ctrl_c()
+    assert dev.process.wait(30) == 0, dev.said
+    assert all_gone(family)
+
+    dev.start()
+    dev.comes_up()
+    asyncio.run(finds_the_earlier_approval_and_asks_anew(dev, commands[-1][-1]))
+
+    family = dev.family()
+    tools = next(member for member in family if "workers.tools" in member.cmdline())
+    tools.kill()
+    assert dev.process.wait(30) == 1
+    assert "tools ended with code -9. The end of " in dev.said
+    assert "tools are served: book_room" in dev.said.rpartition("The end of")[2]
+    assert all_gone(family)
+
+
+async def finds_the_earlier_approval_and_asks_anew(dev: Dev, earlier: str) -> None:
+    gate = await Assent.connect(client=await parts.connect(f"127.0.0.1:{dev.port}"))
+    assert (await gate.approval(earlier).outcome()).status == "executed"
+    handle = await gate.request("send_invoice", {"to": "bob@example.com", "amount": "1"}, requester=ME)
+    state = await handle.state()
+    verdict = await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
+    outcome = await handle.outcome()
+    assert (verdict.kind, outcome.status, outcome.content["invoice"]) == ("accepted", "executed", 2)
+
+
+def test_ctrl_c_and_even_a_kill_while_it_starts_leave_nothing_behind(dev: Dev) -> None:
+    for stop in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        dev.start()
+        eventually(lambda: bool(dev.family()))
+        family = dev.family()
+        dev.process.send_signal(stop)
+        assert dev.process.wait(30) == (-9 if stop is signal.SIGKILL else 0), dev.said
+        eventually(lambda family=family: all_gone(family))  # type: ignore[misc]
+
+
+def test_busy_port_is_named_with_the_way_out(dev: Dev) -> None:
+    for variable, port in (("ASSENT_DEV_PORT", dev.port), ("ASSENT_DEV_UI_PORT", dev.ui_port)):
+        with socket.create_server(("127.0.0.1", port)):
+            said = dev.refused()
+        assert said == f"Port {port} is in use; stop what uses it, or choose another with {variable}=….\n"
+
+
+def test_a_part_that_cannot_start_says_why(tmp_path: Path) -> None:
+    said = Dev(tmp_path / "dev", ASSENT_GRACE="never").refused()
+    assert "setup ended with code 1. The end of " in said
+    assert "ASSENT_GRACE: " in said

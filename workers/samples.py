@@ -1,0 +1,106 @@
+"""Tools to try the service with, one for each way a call can end. What they "do" are lines in `.dev/outbox`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from assent import ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResult, tool
+
+
+@tool
+def send_invoice(to: str, amount: Decimal, ctx: ToolContext, currency: str = "EUR") -> dict[str, Any]:
+    """Send an invoice. Ends `executed`.
+
+    The plain case: what it returns is what the agent gets. `amount` is a decimal, sent as a string such as "120.00",
+    and `currency` is filled in before anyone is asked, so that it is part of what is approved.
+    """
+    invoice = {"to": to, "amount": str(amount), "currency": currency, "approval": ctx.approval_id}
+    return {"invoice": _write("invoices", invoice), **invoice}
+
+
+@tool(risk="low")
+def read_mailbox(folder: str = "inbox") -> ToolResult:
+    """Read a mailbox that nobody has connected yet. Ends `failed`, with an `authorize_url`.
+
+    A tool that knows that nothing happened says so with a `ToolResult`. The agent can show the link, and ask anew.
+    """
+    return ToolResult(
+        ToolOutcome.NEEDS_USER_AUTH,
+        f"The folder {folder!r} belongs to a mailbox that is not connected yet.",
+        authorize_url="https://example.com/oauth/authorize?scope=mail.read",
+    )
+
+
+@tool(risk="high")
+def transfer_money(to: str, amount: Decimal, ctx: ToolContext) -> None:
+    """Transfer money, and lose the connection before the bank answers. Ends `frozen`.
+
+    An exception means: whether it happened is not known. It is neither called failed nor tried again.
+    """
+    _write("transfers", {"to": to, "amount": str(amount), "approval": ctx.approval_id})
+    raise ConnectionError("the bank closed the connection before it answered")
+
+
+@tool(timeout=timedelta(seconds=2))
+async def rebuild_index(name: str) -> None:
+    """Rebuild a search index that never answers. Ends `frozen`, after two seconds.
+
+    A body that takes longer than its `timeout` may have done its work or not: that is unknown, too.
+    """
+    _write("rebuilds", {"index": name})
+    await asyncio.Event().wait()
+
+
+def find_booking(ctx: ToolContext, room: str, day: date) -> ProbeResult | ProbeAnswer:
+    """Whether the booking of this very call is in the book."""
+    for booking in _read("bookings"):
+        if booking["key"] == ctx.idempotency_key:
+            return ProbeResult(ProbeAnswer.EXECUTED, booking)
+    return ProbeAnswer.UNKNOWN
+
+
+@tool(retry_safe=True, attempts=2, probe=find_booking)
+def book_room(room: str, day: date, ctx: ToolContext) -> dict[str, Any]:
+    """Book a room through a connection that breaks the first time. Ends `executed`, with one booking.
+
+    The tool passes its idempotency key on, so beginning it again is harmless: `retry_safe`. The first attempt books
+    and breaks, the second finds its own booking. The probe would be asked if the second broke, too.
+    """
+    found = find_booking(ctx, room, day)
+    if isinstance(found, ProbeResult):
+        return {**found.content, "attempt": ctx.attempt}
+    _write("bookings", {"room": room, "day": day.isoformat(), "key": ctx.idempotency_key})
+    raise ConnectionError("the connection broke after the booking was made")
+
+
+@tool(risk="high", approvers="anyone", sensitive=["password"], max_ttl=timedelta(minutes=5))
+def delete_customer(customer: str, password: str) -> dict[str, Any]:
+    """Delete a customer for good. Ends `executed`; anyone may decide, within five minutes.
+
+    `password` is part of what is approved and hashed, and masked where people look at the call.
+    """
+    return {"deleted": customer, "deletions": _write("deletions", {"customer": customer})}
+
+
+def _outbox(name: str) -> Path:
+    return Path(os.environ.get("ASSENT_DEV_DIR") or ".dev") / "outbox" / f"{name}.jsonl"
+
+
+def _write(name: str, entry: dict[str, Any]) -> int:
+    """One side effect that can be counted; returns how many there are now."""
+    file = _outbox(name)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a", encoding="utf-8") as lines:
+        lines.write(json.dumps(entry) + "\n")
+    return len(_read(name))
+
+
+def _read(name: str) -> list[dict[str, Any]]:
+    file = _outbox(name)
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []

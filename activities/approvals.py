@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError
 
 from assent import names, schema
 from assent.contracts import Manifest, Outcome, Plan, Request
@@ -32,6 +33,10 @@ class ApprovalActivities:
         """Fix the plan, once: whatever is shown and run later is what is stored here first."""
         request = preparation.request
         plan, refused = None, None
+        try:
+            request.sha256  # noqa: B018 - past the client nobody has checked that it can be hashed
+        except InvalidRequest as error:
+            raise ApplicationError(str(error), type="InvalidRequest", non_retryable=True) from None
         try:
             plan = await self._plan(preparation)
             open_until = plan.deadline + plan.start_within + plan.timeout * plan.attempts + _LEEWAY

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -49,10 +49,12 @@ class Body:
 
 async def _guarded(call: Callable[[], Any], on_loop: bool) -> Any:
     try:
-        if on_loop:
-            return await call()
-        value = await _in_thread(call)
-        return await value if inspect.isawaitable(value) else value
+        value = await call() if on_loop else await _in_thread(call)
+        if inspect.isawaitable(value):
+            value = await value
+        if isinstance(value, Iterator | AsyncIterator):
+            return Raised(error=f"the tool returned a {type(value).__name__}: what it would do was not done")
+        return value
     # A tool may raise anything, SystemExit too: none of it may take the worker down.
     except BaseException as error:
         return Raised(error=describe(error))

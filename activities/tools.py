@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.bodies import Body, Raised, TimedOut
 from assent import names
-from assent.content import Content, describe, portable_text
+from assent.content import Content, describe
 from assent.messages import Report, ReportKind, ToolCall
 from assent.payload import payload_arguments, sha256
 from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolResult
@@ -25,9 +25,14 @@ from ledger import Beginning, ClaimState, Ending, Holder, Ledger, Right, is_refu
 
 BEGIN_LIMIT = timedelta(seconds=5)
 """How long one attempt asks for the claim before it leaves the asking to the next."""
+WAIT_LIMIT = timedelta(seconds=10)
+"""How long one attempt waits for another approval's call; waiting must not use up the tool's own time."""
 RECORDING_LIMIT = timedelta(seconds=20)
 """How long the ledger is asked again to record an end before that end counts as unknown."""
 PROBE_LIMIT = timedelta(seconds=10)
+MAX_URL_CHARACTERS = 4000
+_PLANNED = ("tool", "idempotency_key", "manifest_sha256", "requester", "retry_safe", "attempts", "timeout")
+"""What the call must share with the ledger's plan, beside the payload."""
 
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
@@ -81,9 +86,12 @@ class ToolActivities:
         except (_Refused, ApplicationError):
             raise
         except Exception as error:
+            why = (
+                str(error) if isinstance(error, LookupError) else f"the ledger is out of reach ({type(error).__name__})"
+            )
             if datetime.now(UTC) > start_by:
-                raise _Refused(f"the ledger was out of reach ({type(error).__name__})") from None
-            raise ApplicationError("the ledger is out of reach", type=type(error).__name__) from None
+                raise _Refused(why) from None
+            raise ApplicationError(why, type="NotYet") from None
         if beginning.report is not None:
             return beginning.report
         body = Body(tool.bound(arguments, _context(call, beginning.attempt)))
@@ -102,31 +110,34 @@ class ToolActivities:
         """Refuse whatever is not, byte for byte, what was shown and approved."""
         tool = self._registry.tools.get(call.tool)
         if tool is None:
-            raise _Refused(f"this worker has no tool named {call.tool!r}")
+            raise LookupError(f"this worker has no tool named {call.tool!r}")
         if tool.manifest.shown_sha256 != call.manifest_sha256:
             raise _Refused("the tool changed after the call was shown; propose it anew")
         plan = await self._ledger.plan(call.approval_id)
         if plan is None:
             raise _Refused("the ledger holds no plan for this approval")
-        shown = {sha256(call.payload), sha256(plan.payload), call.payload_sha256, plan.payload_sha256}
-        if len(shown) != 1 or plan.idempotency_key != call.idempotency_key or plan.tool != call.tool:
+        hashes = {sha256(call.payload), sha256(plan.payload), call.payload_sha256, plan.payload_sha256}
+        if len(hashes) != 1 or any(getattr(plan, name) != getattr(call, name) for name in _PLANNED):
             raise _Refused("what would run is not what was approved")
         try:
             return tool, tool.parse(payload_arguments(call.payload))
         except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            problems = "; ".join(_problem(e["loc"], e["msg"], tool) for e in error.errors())
             raise _Refused(f"invalid arguments: {problems}"[:2000]) from None
 
     async def _begin(self, call: ToolCall, holder: Holder, start_by: datetime) -> Beginning:
         """Claim the right to run, waiting while another consent runs the same key."""
         pause = 0.05
+        leave_at = asyncio.get_running_loop().time() + WAIT_LIMIT.total_seconds()
         while True:
-            may_start = datetime.now(UTC) < start_by and not activity.is_cancelled()
+            if activity.is_cancelled() or activity.is_worker_shutdown():
+                raise _later("this worker is leaving, or is not wanted any more")
+            may_start = datetime.now(UTC) < start_by
             beginning = await _insisting(partial(self._ledger.begin, call, holder, may_start=may_start), BEGIN_LIMIT)
             if beginning.right is not Right.WAIT:
                 return beginning
-            if activity.is_worker_shutdown():
-                raise ApplicationError("this worker is leaving; another may wait for the key", type="WorkerLeaving")
+            if asyncio.get_running_loop().time() > leave_at:
+                raise _later("another approval runs the same call")
             await asyncio.sleep(pause)
             pause = min(pause * 2, 2)
 
@@ -138,8 +149,9 @@ class ToolActivities:
             _log.error("the end of %s could not be recorded: %s", call.consent, type(error).__name__)
         if ending.content is not None:
             refused = Content(data=b"null", note="the ledger refused to keep the result")
+            without = ending.model_copy(update={"content": refused})
             try:
-                return await self._ledger.finish(call, holder, attempt, ending.model_copy(update={"content": refused}))
+                return await _insisting(partial(self._ledger.finish, call, holder, attempt, without), BEGIN_LIMIT)
             except Exception as error:
                 _log.error("nor could it be without its content: %s", type(error).__name__)
         seen = ending.content.report(ReportKind.UNKNOWN) if ending.content else Report(kind=ReportKind.UNKNOWN)
@@ -151,7 +163,8 @@ class ToolActivities:
 
         async def record() -> None:
             ending = _ending(await body.end())
-            await self._record(call, holder, attempt, ending)
+            if ending.state is not ClaimState.UNKNOWN:  # that it raised in the end is nothing new
+                await self._record(call, holder, attempt, ending)
 
         body.stop()
         waiting = asyncio.ensure_future(record())
@@ -165,8 +178,21 @@ def _ending(value: Any) -> Ending:
     result = value if isinstance(value, ToolResult) else ToolResult(content=value)
     state = ClaimState.EXECUTED if result.outcome.took_effect else ClaimState.FAILED
     error = None if state is ClaimState.EXECUTED else f"the tool ended with {result.outcome}"
-    url = result.authorize_url and portable_text(result.authorize_url).replace("\x00", "")
-    return Ending(state=state, content=Content.of(result.content), authorize_url=url, error=error)
+    content, url = Content.of(result.content), result.authorize_url
+    if url is not None and (len(url) > MAX_URL_CHARACTERS or not url.isprintable()):
+        content, url = content.model_copy(update={"note": "the tool's authorize_url could not be kept"}), None
+    return Ending(state=state, content=content, authorize_url=url, error=error)
+
+
+def _later(why: str) -> ApplicationError:
+    """Nothing was begun: let another attempt try."""
+    return ApplicationError(why, type="NotYet", category=ApplicationErrorCategory.BENIGN)
+
+
+def _problem(where: tuple[int | str, ...], what: str, tool: Tool) -> str:
+    """One thing that is wrong with the arguments; of a sensitive one not what, since that may quote it."""
+    name = str(where[0]) if where else ""
+    return f"{name}: it is not valid" if name in tool.manifest.sensitive else f"{'.'.join(map(str, where))}: {what}"
 
 
 def _context(call: ToolCall, attempt: int) -> ToolContext:

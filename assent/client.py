@@ -229,7 +229,8 @@ class ApprovalHandle:
             try:
                 return with_sentence(await self._workflow.result(), self._texts)
             except WorkflowFailureError as error:
-                raise self._failure(error) from error
+                if not await self._goes_on(error):
+                    raise self._failure(error) from error
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
                     return with_sentence(await self._recorded_outcome(), self._texts)
@@ -421,6 +422,16 @@ class ApprovalHandle:
             return recalled
         except (WorkflowFailureError, RPCError) as error:
             raise Unavailable("no approvals worker could ask the ledger; start one and try again") from error
+
+    async def _goes_on(self, error: WorkflowFailureError) -> bool:
+        """Whether what was terminated was only a run that an operator reset."""
+        if not isinstance(error.cause, TerminatedError):
+            return False
+        try:
+            status = (await self._workflow.describe()).status
+        except RPCError as failure:
+            raise _unavailable(failure) from failure
+        return status in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
 
     def _failure(self, error: WorkflowFailureError) -> AssentError:
         match error.cause:

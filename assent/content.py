@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from pydantic_core import PydanticSerializationError, from_json, to_jsonable_python
+from pydantic_core import from_json, to_jsonable_python
 
 from assent.contracts import Frozen
 from assent.messages import Report, ReportKind
@@ -34,7 +34,7 @@ class Content(Frozen):
         """Serialise anything; what has no JSON form is described instead."""
         try:
             data = _ascii_json(_portable(to_jsonable_python(value)))
-        except (PydanticSerializationError, ValueError, TypeError, RecursionError, AttributeError) as error:
+        except Exception as error:  # the result's own code may raise anything
             described = {"type": type(value).__name__, "repr": describe(value)}
             return cls(data=_ascii_json(described), note=f"the result has no JSON form: {describe(error)}")
         if len(data) > MAX_STORED_BYTES:
@@ -97,3 +97,8 @@ def describe(value: object) -> str:
         text = f"{type(value).__name__} (its description raised {type(error).__name__})"
     text = text.encode("utf-8", "backslashreplace").decode().replace("\x00", "\\x00")
     return text if len(text) <= MAX_ERROR_CHARACTERS else text[:MAX_ERROR_CHARACTERS] + "…"
+
+
+def storable(text: str | None) -> str | None:
+    """A bounded text that every database takes."""
+    return None if text is None else portable_text(text).replace("\x00", "\\x00")[:MAX_ERROR_CHARACTERS]

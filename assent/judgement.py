@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from assent.contracts import Decision, Plan, Stage, Status, VerdictKind
-from assent.messages import AuditEntry, AuditEvent
+from assent.contracts import Decision, Outcome, Plan, Stage, Status, VerdictKind
+from assent.messages import AuditEntry, AuditEvent, Report, ReportKind
+
+_STATUS_OF = {
+    ReportKind.EXECUTED: Status.EXECUTED,
+    ReportKind.REPLAYED: Status.REPLAYED,
+    ReportKind.FAILED: Status.FAILED,
+    ReportKind.UNKNOWN: Status.FROZEN,
+}
 
 
 def objection(plan: Plan, decision: Decision, message_id: str | None = None) -> VerdictKind | None:
@@ -61,3 +68,20 @@ def refusal_entry(decision: Decision, verdict: VerdictKind, at: datetime) -> Aud
             return audit_entry(AuditEvent.FORBID, decision, at)
         case _:
             return None
+
+
+def concluded(outcome: Outcome, report: Report) -> Outcome:
+    """The outcome that a report of the execution makes; of an unknown call no content is told."""
+    status = _STATUS_OF[report.kind]
+    known = Report(kind=report.kind) if status is Status.FROZEN else report
+    return outcome.model_copy(
+        update={
+            "status": status,
+            "reason": report.reason,
+            "content": known.content,
+            "authorize_url": known.authorize_url,
+            "truncated": known.truncated,
+            "content_bytes": known.content_bytes,
+            "content_sha256": known.content_sha256,
+        }
+    )

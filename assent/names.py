@@ -59,5 +59,5 @@ def review_workflow(idempotency_key: str) -> str:
     return f"frozen/{hashlib.sha256(idempotency_key.encode()).hexdigest()}"
 
 
-def settling_workflow(approval_id: str) -> str:
-    return f"settling/{approval_id}"
+def settling_workflow(approval_id: str, unique: str) -> str:
+    return f"settling/{approval_id}/{unique}"

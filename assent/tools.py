@@ -236,6 +236,8 @@ def _parameters(function: Callable[..., Any], name: str) -> tuple[list[inspect.P
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:
         raise InvalidTool(f"tool {name!r}: an annotation cannot be resolved: {error}") from None
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidTool(f"tool {name!r}: a generator does nothing when it is called; return the result instead")
     context_name = None
     parameters = []
     for parameter in inspect.signature(function).parameters.values():

@@ -7,6 +7,7 @@ from datetime import datetime
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from assent.content import storable
 from assent.contracts import (
     Decision,
     Identity,
@@ -16,13 +17,14 @@ from assent.contracts import (
     Plan,
     Request,
     State,
+    Status,
     Verdict,
     VerdictKind,
     WhenPending,
 )
-from assent.judgement import after_ending, objection, refusal_entry
-from assent.messages import AuditEntry, AuditEvent, Prepared, Settlement
-from ledger import audit
+from assent.judgement import after_ending, concluded, objection, refusal_entry
+from assent.messages import AuditEntry, AuditEvent, Closing, Prepared, Settlement
+from ledger import audit, claims
 from ledger.engine import insert, inserted
 from ledger.schema import approvals, conversations, decisions
 
@@ -36,7 +38,7 @@ async def register(
     open_until: datetime,
 ) -> Prepared:
     """Store the plan if there is none yet, and return the one that stands."""
-    request_sha256 = request.sha256
+    request_sha256, refused = request.sha256, storable(refused)
     if stored := await _stored(connection, request.approval_id, request_sha256):
         return stored
     others = await _take_slot(connection, request, now) if plan else ()
@@ -76,18 +78,41 @@ async def register(
 
 
 async def settle(connection: AsyncConnection, settlement: Settlement) -> Outcome:
-    """Record how an approval ended. The first ending stands, whatever is said later."""
+    """Record how an approval ended, and return the ending that stands: the first one, whatever is said later.
+
+    An ending without an execution closes the claim, so that it stays true; where there is a claim already, the claim
+    knows better than the ending.
+    """
     outcome = settlement.outcome
-    closed = await connection.execute(
-        update(approvals)
-        .where(approvals.c.approval_id == outcome.approval_id, approvals.c.status.is_(None))
-        .values(status=outcome.status, outcome=outcome.model_dump_json(), closed_at=audit.stamp(settlement.closed_at))
-    )
+    row = (
+        await connection.execute(
+            select(approvals).where(approvals.c.approval_id == outcome.approval_id).with_for_update()
+        )
+    ).first()
     for judged in settlement.judged:
         await _remember(connection, outcome.approval_id, judged)
-    first = closed.rowcount == 1
-    await audit.append(connection, outcome.approval_id, settlement.entries, closing=first)
-    return outcome if first else await outcome_of(connection, outcome.approval_id) or outcome
+    if row is None or row.outcome is not None:
+        await audit.append(connection, outcome.approval_id, settlement.entries)
+        return Outcome.model_validate_json(row.outcome) if row else outcome
+    if outcome.status in _NOT_RUN and row.plan is not None:
+        plan = Plan.model_validate_json(row.plan)
+        closing = Closing(
+            approval_id=plan.approval_id,
+            consent=plan.approval_id,
+            idempotency_key=plan.idempotency_key,
+            payload_sha256=plan.payload_sha256,
+            now=settlement.closed_at,
+            reason=f"the approval ended {outcome.status}",
+        )
+        if known := await claims.shut(connection, closing):
+            outcome = concluded(outcome, known)
+    await connection.execute(
+        update(approvals)
+        .where(approvals.c.approval_id == outcome.approval_id)
+        .values(status=outcome.status, outcome=outcome.model_dump_json(), closed_at=audit.stamp(settlement.closed_at))
+    )
+    await audit.append(connection, outcome.approval_id, settlement.entries, closing=True)
+    return outcome
 
 
 async def outcome_of(connection: AsyncConnection, approval_id: str) -> Outcome | None:
@@ -110,7 +135,9 @@ async def state_of(connection: AsyncConnection, approval_id: str) -> State | Non
         return None
     plan = await plan_of(connection, approval_id)
     outcome = await outcome_of(connection, approval_id)
-    judged = await connection.execute(select(decisions.c.judged).where(decisions.c.approval_id == approval_id))
+    judged = await connection.execute(
+        select(decisions.c.judged).where(decisions.c.approval_id == approval_id).limit(_MOST_SHOWN)
+    )
     return State(
         approval_id=approval_id,
         phase=Phase.CLOSED if outcome else Phase.PENDING if plan else Phase.PREPARING,
@@ -124,6 +151,9 @@ async def state_of(connection: AsyncConnection, approval_id: str) -> State | Non
     )
 
 
+_MOST_SHOWN = 150
+"""How many decisions one answer carries."""
+_NOT_RUN = frozenset({Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.SUPERSEDED})
 _SHOWN = ("request_reason", "payload", "payload_sha256", "sensitive", "risk", "approvers", "deadline")
 
 
@@ -136,7 +166,8 @@ async def judge_late(connection: AsyncConnection, decision: Decision, now: datet
     kind = (objection(plan, decision) if plan else None) or after_ending(outcome.status)
     judged = Judged.of(decision, kind, decision.received_at or now)
     if not await _remember(connection, decision.approval_id, judged):
-        kind = VerdictKind.DUPLICATE
+        first = await _judged(connection, decision.approval_id, decision.event_id)
+        kind = first.verdict if first.delivery_id == decision.delivery_id else VerdictKind.DUPLICATE
     elif entry := refusal_entry(decision, kind, now):
         await audit.append(connection, decision.approval_id, [entry])
     if kind is VerdictKind.FORBIDDEN:
@@ -179,3 +210,8 @@ async def _remember(connection: AsyncConnection, approval_id: str, judged: Judge
         approval_id=approval_id, event_id=judged.event_id, judged=judged.model_dump_json()
     )
     return await inserted(connection, row.on_conflict_do_nothing())
+
+
+async def _judged(connection: AsyncConnection, approval_id: str, event_id: str) -> Judged:
+    found = select(decisions.c.judged).where(decisions.c.approval_id == approval_id, decisions.c.event_id == event_id)
+    return Judged.model_validate_json((await connection.execute(found)).scalar_one())

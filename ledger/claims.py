@@ -9,13 +9,13 @@ from typing import Any
 from sqlalchemy import Row, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.content import Content
+from assent.content import Content, storable
 from assent.contracts import Frozen
 from assent.messages import AuditEntry, AuditEvent, Closing, Report, ReportKind, ToolCall
 from assent.payload import sha256
 from ledger import audit
 from ledger.engine import insert, inserted
-from ledger.schema import ClaimState, claims, late_results
+from ledger.schema import ClaimState, approvals, claims, late_results
 
 _ACTIVE = (ClaimState.STARTED, ClaimState.EXECUTED, ClaimState.UNKNOWN)
 _TOO_LATE = "it could not begin in time"
@@ -61,6 +61,7 @@ async def begin(
 
     may_start: whether it is still early enough to begin a call that no attempt has begun.
     """
+    await _lock(connection, call.approval_id)
     won = insert(connection, claims).values(
         consent=call.consent,
         idempotency_key=call.idempotency_key,
@@ -87,6 +88,7 @@ async def finish(
     connection: AsyncConnection, call: ToolCall, holder: Holder, attempt: int, ending: Ending, now: datetime
 ) -> Report:
     """Record how the body ended. An attempt that was given up on is kept beside the claim, never over it."""
+    await _lock(connection, call.approval_id)
     if ending.state is ClaimState.FAILED and attempt > 1:
         ending = ending.model_copy(update={"state": ClaimState.UNKNOWN, "error": ending.error or _NOT_ENDED})
     recorded = await connection.execute(
@@ -99,7 +101,7 @@ async def finish(
     assert claim is not None, "a claim is never deleted"
     if recorded.rowcount == 1:
         await audit.append(connection, call.approval_id, [_execution_entry(claim, now)])
-    elif claim.holder != holder.token or claim.state != ending.state:
+    elif claim.holder != holder.token or claim.state != ending.state or _data(claim) != _data_of(ending):
         late = insert(connection, late_results).values(
             holder=holder.token,
             consent=call.consent,
@@ -114,21 +116,16 @@ async def finish(
 
 async def close(connection: AsyncConnection, closing: Closing) -> Report:
     """Say for good what became of a consent whose activity ended without a word."""
-    never = insert(connection, claims).values(
-        consent=closing.consent,
-        idempotency_key=closing.idempotency_key,
-        approval_id=closing.approval_id,
-        payload_sha256=closing.payload_sha256,
-        state=ClaimState.CLOSED,
-        attempt=0,
-        ended_at=audit.stamp(closing.now),
-        error=closing.reason,
-    )
+    await _lock(connection, closing.approval_id)
     await audit.append(connection, closing.approval_id, closing.entries)
-    if not await inserted(connection, never.on_conflict_do_nothing()):
-        await _give_up(connection, closing.consent, closing.approval_id, closing.reason, closing.now)
+    if await _claim(connection, closing.consent) is None:
+        other = await _active(connection, closing.idempotency_key)
+        if other is not None and other.payload_sha256 == closing.payload_sha256:
+            return await _take_answer(connection, closing, other, closing.now)
+        await shut(connection, closing)
+    await _give_up(connection, closing.consent, closing.approval_id, f"{_NOT_ENDED}; {closing.reason}", closing.now)
     claim = await _claim(connection, closing.consent)
-    assert claim is not None, "a claim is never deleted"
+    assert claim is not None, "it was inserted above"
     answer = await report(connection, claim)
     if answer.kind is ReportKind.NOT_BEGUN:
         did_not_run = AuditEntry(
@@ -143,8 +140,30 @@ async def close(connection: AsyncConnection, closing: Closing) -> Report:
     return answer
 
 
+async def shut(connection: AsyncConnection, closing: Closing) -> Report | None:
+    """Make sure that a consent which nobody claimed never will be; else what is known of its claim."""
+    never = insert(connection, claims).values(
+        consent=closing.consent,
+        idempotency_key=closing.idempotency_key,
+        approval_id=closing.approval_id,
+        payload_sha256=closing.payload_sha256,
+        state=ClaimState.CLOSED,
+        attempt=0,
+        ended_at=audit.stamp(closing.now),
+        error=storable(closing.reason),
+    )
+    if await inserted(connection, never.on_conflict_do_nothing()):
+        return None
+    await _give_up(connection, closing.consent, closing.approval_id, f"{_NOT_ENDED}; {closing.reason}", closing.now)
+    claim = await _claim(connection, closing.consent)
+    assert claim is not None, "a claim is never deleted"
+    known = await report(connection, claim)
+    return None if known.kind is ReportKind.NOT_BEGUN else known
+
+
 async def resolve(connection: AsyncConnection, call: ToolCall, content: Content, now: datetime) -> Report:
     """A probe found that an unknown call did run: the claim moves from unknown to executed."""
+    await _lock(connection, call.approval_id)
     found = await connection.execute(
         update(claims)
         .where(claims.c.consent == call.consent, claims.c.state == ClaimState.UNKNOWN)
@@ -193,6 +212,7 @@ async def _begin_again(
     connection: AsyncConnection, own: Row[Any], call: ToolCall, holder: Holder, now: datetime
 ) -> Beginning:
     """The consent was claimed before: by this very attempt, by one that ended, or by one that did not."""
+    await audit.append(connection, call.approval_id, call.entries)
     if own.state == ClaimState.STARTED and own.holder == holder.token:
         return Beginning(right=Right.RUN, attempt=own.attempt)
     if own.state == ClaimState.STARTED and call.retry_safe and own.attempt < call.attempts:
@@ -211,47 +231,61 @@ async def _begin_again(
 
 async def _meet_another(connection: AsyncConnection, call: ToolCall, now: datetime) -> Beginning:
     """Another consent holds the key: wait for it, take its result, or freeze with it."""
-    other = (
-        await connection.execute(
-            select(claims).where(claims.c.idempotency_key == call.idempotency_key, claims.c.state.in_(_ACTIVE))
-        )
-    ).first()
+    other = await _active(connection, call.idempotency_key)
     if other is None or other.state == ClaimState.STARTED:
         return Beginning(right=Right.WAIT)
     if other.payload_sha256 != call.payload_sha256:
         reason = "the idempotency key stands for another payload"
         return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=reason))
+    await audit.append(connection, call.approval_id, call.entries)
+    return Beginning(right=Right.REPORT, report=await _take_answer(connection, call, other, now))
+
+
+async def _take_answer(
+    connection: AsyncConnection, asking: ToolCall | Closing, other: Row[Any], now: datetime
+) -> Report:
+    """Use up a consent with what is known of another one's call: its result, or that nothing is known."""
     replayed = other.state == ClaimState.EXECUTED
-    answer = ReportKind.REPLAYED if replayed else ReportKind.UNKNOWN
     error = None if replayed else f"approval {other.approval_id} began the same call, and its outcome is not known"
     own = insert(connection, claims).values(
-        consent=call.consent,
-        idempotency_key=call.idempotency_key,
-        approval_id=call.approval_id,
-        payload_sha256=call.payload_sha256,
+        consent=asking.consent,
+        idempotency_key=asking.idempotency_key,
+        approval_id=asking.approval_id,
+        payload_sha256=asking.payload_sha256,
         state=ClaimState.CLOSED,
         attempt=0,
         ended_at=audit.stamp(now),
-        answer=answer,
+        answer=ReportKind.REPLAYED if replayed else ReportKind.UNKNOWN,
         answered_by=other.consent,
         error=error,
     )
-    await connection.execute(own.on_conflict_do_nothing())
-    event = AuditEvent.REPLAY if replayed else AuditEvent.EXECUTE_UNKNOWN
-    entry = AuditEntry(
-        event=event, at=now, once=f"{event}:{call.consent}", payload_sha256=call.payload_sha256, error=error
-    )
-    await audit.append(connection, call.approval_id, [*call.entries, entry])
-    claim = await _claim(connection, call.consent)
+    if await inserted(connection, own.on_conflict_do_nothing()):
+        event = AuditEvent.REPLAY if replayed else AuditEvent.EXECUTE_UNKNOWN
+        once, digest = f"{event}:{asking.consent}", asking.payload_sha256
+        entry = AuditEntry(event=event, at=now, once=once, payload_sha256=digest, error=error)
+        await audit.append(connection, asking.approval_id, [entry])
+    claim = await _claim(connection, asking.consent)
     assert claim is not None, "it was inserted above"
-    return Beginning(right=Right.REPORT, report=await report(connection, claim))
+    return await report(connection, claim)
+
+
+async def _lock(connection: AsyncConnection, approval_id: str) -> None:
+    """Every transaction on a claim takes its approval's row first: in one order, nobody waits in a ring."""
+    await connection.execute(
+        select(approvals.c.approval_id).where(approvals.c.approval_id == approval_id).with_for_update()
+    )
+
+
+async def _active(connection: AsyncConnection, idempotency_key: str) -> Row[Any] | None:
+    found = select(claims).where(claims.c.idempotency_key == idempotency_key, claims.c.state.in_(_ACTIVE))
+    return (await connection.execute(found)).first()
 
 
 async def _give_up(connection: AsyncConnection, consent: str, approval_id: str, error: str, now: datetime) -> None:
     given_up = await connection.execute(
         update(claims)
         .where(claims.c.consent == consent, claims.c.state == ClaimState.STARTED)
-        .values(state=ClaimState.UNKNOWN, ended_at=audit.stamp(now), error=error)
+        .values(state=ClaimState.UNKNOWN, ended_at=audit.stamp(now), error=storable(error))
     )
     claim = await _claim(connection, consent)
     if given_up.rowcount == 1 and claim is not None:
@@ -264,6 +298,14 @@ async def _claim(connection: AsyncConnection, consent: str) -> Row[Any] | None:
 
 def _content(claim: Row[Any]) -> Content:
     return Content(data=claim.content if claim.content is not None else b"null", note=claim.note)
+
+
+def _data(claim: Row[Any]) -> bytes:
+    return bytes(claim.content or b"")
+
+
+def _data_of(ending: Ending) -> bytes:
+    return ending.content.data if ending.content else b""
 
 
 def _stored(ending: Ending) -> dict[str, Any]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Insert, Table, event, exc, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 _READ_ONLY = "assent_read_only"
+_queues: WeakKeyDictionary[AsyncEngine, asyncio.Lock] = WeakKeyDictionary()
+_REFUSALS = frozenset({"22", "23", "42", "54", "P0"})
+"""The classes of PostgreSQL's errors that mean no: bad data, constraints, syntax, limits, triggers."""
 
 
 def open_engine(url: str) -> AsyncEngine:
@@ -31,9 +36,8 @@ def open_engine(url: str) -> AsyncEngine:
         case "postgresql+asyncpg":
             return create_async_engine(
                 parsed,
-                pool_size=10,
-                max_overflow=20,
-                pool_pre_ping=True,
+                pool_size=20,
+                max_overflow=10,
                 hide_parameters=True,
                 connect_args={
                     "timeout": 5,
@@ -49,8 +53,12 @@ def open_engine(url: str) -> AsyncEngine:
 
 @asynccontextmanager
 async def writing(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """A transaction that writes; on SQLite it takes the write lock at once, so it cannot fail half-way for it."""
-    async with engine.begin() as connection:
+    """A transaction that writes; on SQLite it takes the write lock at once, so it cannot fail half-way for it.
+
+    SQLite lets one write at a time and wakes whoever waits by chance: within a process they queue in order instead.
+    """
+    queue = _queues.setdefault(engine, asyncio.Lock()) if engine.dialect.name == "sqlite" else nullcontext()
+    async with queue, engine.begin() as connection:
         yield connection
 
 
@@ -97,4 +105,6 @@ def is_refusal(error: Exception) -> bool:
     """Whether the database understood and said no, so that asking again is in vain."""
     if not isinstance(error, exc.DBAPIError) or error.connection_invalidated:
         return False
-    return not isinstance(error, exc.OperationalError | exc.InterfaceError)
+    if code := getattr(error.orig, "sqlstate", None):
+        return str(code)[:2] in _REFUSALS
+    return isinstance(error, exc.IntegrityError | exc.DataError | exc.ProgrammingError | exc.NotSupportedError)

@@ -20,7 +20,7 @@ from assent import names
 
 Answer = TypeVar("Answer")
 
-NAMESPACES = 160
+NAMESPACES = 480
 """How many Temporal namespaces the test server offers, so that each service of a test has one to itself."""
 
 

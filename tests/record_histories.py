@@ -301,25 +301,27 @@ async def early_decision(service: Service, directory: str) -> str:
     return names.approval_workflow(request.approval_id)
 
 
-async def handed_over(service: Service, directory: str) -> ApprovalHandle:
+async def handed_over(service: Service, directory: str) -> tuple[str, str]:
     """The ledger is out of reach for longer than an outcome waits for it."""
     handle = await ask(service, directory)
     state = await handle.state()
     async with writing(service.ledger._engine):
         await handle.decide("reject", actor=ME, payload_sha256=state.payload_sha256)
         assert (await handle.outcome()).status == "rejected"
-    await service.client.get_workflow_handle(names.settling_workflow(handle.id)).result()
-    return handle
+    async for child in service.client.list_workflows(f'WorkflowType = "{names.SETTLING}"', limit=1):
+        await service.client.get_workflow_handle(child.id).result()
+        return handle.id, child.id
+    raise AssertionError("nothing was handed over")
 
 
 @path
 async def settling_handed_over(service: Service, directory: str) -> str:
-    return names.approval_workflow((await handed_over(service, directory)).id)
+    return names.approval_workflow((await handed_over(service, directory))[0])
 
 
 @path
 async def settling(service: Service, directory: str) -> str:
-    return names.settling_workflow((await handed_over(service, directory)).id)
+    return (await handed_over(service, directory))[1]
 
 
 async def record(wanted: list[str]) -> None:

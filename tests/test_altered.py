@@ -86,7 +86,7 @@ async def test_unaltered_call_does_run(idle: Service, tmp_path: Path) -> None:
     assert marks(tmp_path / "marks") == 1
 
 
-@pytest.mark.parametrize("change", ["schema", "risk", "approvers", "gone"])
+@pytest.mark.parametrize("change", ["schema", "risk", "approvers"])
 async def test_a_tool_that_changed_since_does_not_run(idle: Service, tmp_path: Path, change: str) -> None:
     path = tmp_path / "marks"
     handle = await approved(idle, path)
@@ -103,12 +103,10 @@ async def test_a_tool_that_changed_since_does_not_run(idle: Service, tmp_path: P
             tool(registry=changed, risk="high")(original)
         case "approvers":
             tool(registry=changed, approvers="anyone")(original)
-        case "gone":
-            tool(registry=changed, name="another")(original)
     status, reason = await served(idle, handle, changed)
     assert status == "failed"
     assert reason is not None
-    assert ("changed" in reason) != (change == "gone")
+    assert "changed" in reason
     assert marks(path) == 0
 
 
@@ -164,7 +162,12 @@ async def test_no_worker_in_time_is_failed_and_can_never_run_later(
         await stack.enter_async_context(approvals_worker(client, service.ledger, hasty))
         handle = await approved(service, tmp_path / "marks")
         status, reason = await served(service, handle)
+        foreign = await approved(service, tmp_path / "marks")
+        without = Registry()
+        tool(registry=without, name="another")(registry.tools["mark"].function)
+        foreign_status, foreign_reason = await served(service, foreign, without)
     assert (status, reason) == ("failed", "it could not begin in time")
+    assert (foreign_status, foreign_reason) == ("failed", "this worker has no tool named 'mark'")
     assert marks(tmp_path / "marks") == 0
 
 

@@ -269,3 +269,45 @@ async def test_sqlite_file_is_private_and_durable(tmp_path: Path) -> None:
     await ledger.dispose()
     assert pragmas == [2, "wal"]
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+async def test_close_meets_another_that_runs_and_never_says_that_it_did_not_run(ledger: Ledger) -> None:
+    first, second = await consent(ledger, message="m6"), await consent(ledger, message="m6")
+    await ledger.begin(first, holder())
+    report = await ledger.close(closing(second))
+    assert report.kind is ReportKind.UNKNOWN
+    assert first.approval_id in (report.reason or "")
+
+
+async def test_close_meets_anothers_result_and_replays_it(ledger: Ledger) -> None:
+    first, second, running = await consent(ledger, message="m7"), await consent(ledger, message="m7"), holder()
+    await ledger.begin(first, running)
+    await ledger.finish(first, running, 1, EXECUTED)
+    assert (await ledger.close(closing(second))).kind is ReportKind.REPLAYED
+
+
+async def test_closing_keeps_any_text_that_it_is_given(ledger: Ledger) -> None:
+    call = await consent(ledger)
+    odd = closing(call).model_copy(update={"reason": "a\x00b" + "x" * 100_000})
+    report = await ledger.close(odd)
+    assert report.kind is ReportKind.FAILED
+    assert len(report.reason or "") <= 2000
+
+
+async def test_a_late_result_after_a_probe_found_it_is_kept_beside(ledger: Ledger) -> None:
+    call, slow = await consent(ledger), holder()
+    await ledger.begin(call, slow)
+    await ledger.finish(call, slow, 1, UNKNOWN)
+    assert (await ledger.resolve(call, Content.of("found"))).kind is ReportKind.EXECUTED
+    assert (await ledger.finish(call, slow, 1, EXECUTED)).content == "found"
+    async with writing(ledger._engine) as connection:
+        late = await connection.execute(select(late_results).where(late_results.c.consent == call.consent))
+    assert [row.content for row in late] == [EXECUTED.content and EXECUTED.content.data]
+
+
+async def test_close_and_finish_at_once_never_wait_for_each_other(ledger: Ledger) -> None:
+    for _ in range(10):
+        call, running = await consent(ledger), holder()
+        await ledger.begin(call, running)
+        reports = await asyncio.gather(ledger.finish(call, running, 1, EXECUTED), ledger.close(closing(call)))
+        assert {report.kind for report in reports} in ({ReportKind.EXECUTED}, {ReportKind.UNKNOWN})

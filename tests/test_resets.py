@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from temporalio.api.workflowservice.v1 import (
 from assent import ApprovalHandle, names
 from tests.conftest import ME, Service
 from tests.parts import until
+from tests.test_conversations import purge
 from tests.tools import marks
 
 
@@ -131,3 +134,68 @@ async def test_paused_until_the_tool_ended_it_returns_the_record(service: Servic
     await until(recorded)
     outcome = await handle.outcome()
     assert (outcome.status, marks(path)) == ("executed", 1)
+
+
+async def test_a_rejected_approval_that_is_reset_and_approved_stays_rejected_and_never_runs(
+    service: Service, tmp_path: Path
+) -> None:
+    path = tmp_path / "marks"
+    handle = await service.gate.request("mark", {"path": str(path)}, requester=ME)
+    first = await service.decided(handle, "reject")
+    await reset(service, handle, nth_task=1, keep_signals=False)
+    state = await handle.state()
+    if state.phase == "pending":
+        await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
+    assert (await handle.outcome()).status == first.status == "rejected"
+    assert marks(path) == 0
+
+
+async def test_reset_while_executing_past_the_deadline_never_says_that_it_did_not_run(
+    service: Service, tmp_path: Path
+) -> None:
+    path, gate = tmp_path / "marks", tmp_path / "gate"
+    ttl = timedelta(seconds=1)
+    arguments = {"path": str(path), "gate": str(gate)}
+    handle = await service.gate.request("gated", arguments, requester=ME, ttl=ttl)
+    state = await handle.state()
+    await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
+    waiting = asyncio.create_task(handle.outcome())
+
+    async def begun_and_past() -> bool | None:
+        assert state.deadline is not None
+        return (marks(path) == 1 and datetime.now(UTC) > state.deadline + service.settings.grace) or None
+
+    await until(begun_and_past)
+    await reset(service, handle, nth_task=0, keep_signals=True)
+    outcome = await waiting
+    gate.touch()
+    assert outcome.status in ("executed", "frozen"), "an operator's reset does not end the waiting, nor the truth"
+    assert marks(path) == 1
+
+
+async def test_asked_again_after_termination_and_retention_the_claim_knows_better(
+    service: Service, tmp_path: Path
+) -> None:
+    path, gate = tmp_path / "marks", tmp_path / "gate"
+    asked = {"path": str(path), "gate": str(gate)}
+    approval_id = f"{tmp_path.name}-{service.client.namespace}"
+    ttl = timedelta(seconds=1)
+    handle = await service.gate.request("gated", asked, requester=ME, approval_id=approval_id, ttl=ttl)
+    state = await handle.state()
+    await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
+
+    async def begun() -> bool | None:
+        return marks(path) == 1 or None
+
+    await until(begun)
+    await service.client.get_workflow_handle(names.approval_workflow(handle.id)).terminate("by hand")
+    gate.touch()
+
+    async def recorded() -> bool | None:
+        return "execute" in await service.events(handle.id) or None
+
+    await until(recorded)
+    await purge(service, handle.id)
+    again = await service.gate.request("gated", asked, requester=ME, approval_id=approval_id, ttl=ttl)
+    outcome = await again.outcome()
+    assert (outcome.status, outcome.content, marks(path)) == ("executed", {"marks": 1}, 1)

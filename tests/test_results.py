@@ -99,6 +99,7 @@ async def test_an_end_that_cannot_be_recorded_at_all_freezes_and_tells_what_was_
         await refuse(service, None)
     assert outcome.status == "frozen"
     assert outcome.reason == "the tool ended (executed), and the ledger could not record it"
+    assert "execute_unknown" in await service.events(outcome.approval_id), "and the claim is closed as unknown"
 
 
 async def refuse(service: Service, condition: str | None) -> None:
@@ -180,3 +181,29 @@ async def test_a_retry_safe_tool_is_begun_again_with_the_same_key(
     outcome = await service.decided(await service.gate.request("flaky", arguments, requester=ME))
     assert (outcome.status, marks(path)) == (status, begun)
     assert set(path.read_text().splitlines()) == {outcome.idempotency_key}
+
+
+async def test_a_retry_safe_tool_that_timed_out_on_the_loop_is_begun_again(service: Service, tmp_path: Path) -> None:
+    path = tmp_path / "marks"
+    handle = await service.gate.request("slow_once", {"path": str(path)}, requester=ME)
+    outcome = await service.decided(handle)
+    assert (outcome.status, outcome.content, marks(path)) == ("executed", "second time", 2)
+
+
+async def test_a_tool_that_returns_a_generator_did_nothing_that_is_known(service: Service, tmp_path: Path) -> None:
+    handle = await service.gate.request("returns", {"path": str(tmp_path / "marks"), "what": "generator"}, requester=ME)
+    outcome = await service.decided(handle)
+    assert outcome.status == "frozen"
+    assert "generator" in (outcome.reason or "")
+
+
+async def test_an_endless_authorize_url_is_left_out(service: Service, tmp_path: Path) -> None:
+    arguments = {"path": str(tmp_path / "marks"), "outcome": "needs_user_auth", "authorize_url": "x" * 100_000}
+    outcome = await service.decided(await service.gate.request("ends_with", arguments, requester=ME))
+    assert (outcome.status, outcome.authorize_url) == ("failed", None)
+
+
+async def test_a_request_with_a_nul_in_a_name_is_refused_on_every_database(service: Service) -> None:
+    outcome = await service.gate.call("mark", {"path": "x", "a\x00b": 1}, requester=ME)
+    assert outcome.status == "failed"
+    assert outcome.reason is not None

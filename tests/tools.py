@@ -99,6 +99,8 @@ def returns(path: str, what: str, size: int = 0) -> Any:
             return "a\x00b\ud800c"
         case "nan":
             return [float("nan"), float("inf")]
+        case "generator":
+            return (leave_mark(path) for _ in range(3))
         case "nothing":
             return None
         case _:
@@ -155,6 +157,14 @@ def gated_retry_safe(path: str, gate: str) -> dict[str, Any]:
     count = leave_mark(path)
     pass_gate(gate)
     return {"marks": count}
+
+
+@tool(retry_safe=True, attempts=2, timeout=timedelta(seconds=1))
+async def slow_once(path: str) -> str:
+    """Hang the first time, with a key that makes a second time harmless."""
+    if leave_mark(path) == 1:
+        await asyncio.Event().wait()
+    return "second time"
 
 
 def look_up(ctx: ToolContext, path: str, finds: str) -> object:

@@ -26,7 +26,7 @@ with workflow.unsafe.imports_passed_through():
         Verdict,
         VerdictKind,
     )
-    from assent.judgement import after_ending, audit_entry, objection, refusal_entry
+    from assent.judgement import after_ending, audit_entry, concluded, objection, refusal_entry
     from assent.messages import (
         Asked,
         AuditBatch,
@@ -48,17 +48,11 @@ with workflow.unsafe.imports_passed_through():
     from workflows import steps
     from workflows.details import details
 
-_MOST_REMEMBERED = 300
+_MOST_REMEMBERED = 150
 """How many verdicts an approval remembers: with the longest ids, still far below what one message may hold."""
-_MOST_AT_ONCE = 100
-"""How many audit entries one message carries."""
+_MOST_AT_ONCE = 20
+"""How many audit entries one message carries, each with a reason of any length."""
 _PROBE_LIMIT = timedelta(seconds=15)
-_STATUS_OF = {
-    ReportKind.EXECUTED: Status.EXECUTED,
-    ReportKind.REPLAYED: Status.REPLAYED,
-    ReportKind.FAILED: Status.FAILED,
-    ReportKind.UNKNOWN: Status.FROZEN,
-}
 
 
 @workflow.defn(name=names.APPROVAL)
@@ -98,15 +92,15 @@ class ApprovalWorkflow:
         assert plan is not None
         await self._wait(plan)
         if self._status is not None:
-            return await self._settle(self._outcome(plan), local=False)
+            return await self._settle_undone(plan)
         report = await self._execute(plan)
         if report.kind is ReportKind.UNKNOWN:
             report = await self._probe(plan, report)
         if report.kind is ReportKind.UNKNOWN:
             await self._freeze(plan, report)
-        self._status = _STATUS_OF[report.kind]
-        self._reason = report.reason
-        return await self._settle(self._outcome(plan, report), local=True)
+        outcome = concluded(self._outcome(plan, Status.FROZEN), report)
+        self._status, self._reason = outcome.status, outcome.reason
+        return await self._settle(outcome, local=True)
 
     # The steps
 
@@ -155,11 +149,11 @@ class ApprovalWorkflow:
         """Until a decision, a withdrawal, a newer request or the deadline; the first of them stands."""
         pause = timedelta(seconds=1)
         while not self._settled:
-            if self._unwritten and not await self._write_audit():
-                pause = min(pause * 2, timedelta(minutes=5))
+            if self._unwritten:
+                pause = timedelta(seconds=1) if await self._write_audit() else min(pause * 2, timedelta(minutes=5))
             if self._settled:
                 return
-            if workflow.info().is_continue_as_new_suggested() and len(self._unwritten) <= _MOST_AT_ONCE:
+            if self._may_continue_as_new:
                 self._continue(plan)
             left = plan.deadline + plan.grace - workflow.now()
             if left <= timedelta(0):
@@ -170,10 +164,9 @@ class ApprovalWorkflow:
     async def _something_new(self, timeout: timedelta) -> None:
         """Wait for the end, for something to write down, for a history that grew long, or for the timeout."""
         backlog = len(self._unwritten)
-        grown = workflow.info().is_continue_as_new_suggested
         try:
             await workflow.wait_condition(
-                lambda: self._settled or len(self._unwritten) > backlog or grown(), timeout=timeout
+                lambda: self._settled or len(self._unwritten) > backlog or self._may_continue_as_new, timeout=timeout
             )
         except TimeoutError:
             return
@@ -196,13 +189,15 @@ class ApprovalWorkflow:
             )
         except ActivityError as error:
             report = Report(kind=ReportKind.NOT_BEGUN, reason=_why(error))
-        if report.kind is ReportKind.NOT_BEGUN:
-            report = await self._close_claim(plan, call, report.reason)
+        if report.kind in (ReportKind.NOT_BEGUN, ReportKind.UNKNOWN):
+            closed = await self._close_claim(plan, call, report.reason)
+            knows_more = closed.kind is not ReportKind.UNKNOWN or report.kind is ReportKind.NOT_BEGUN
+            report = closed if knows_more else report
         self._written(call.entries)
         return report
 
     async def _close_claim(self, plan: Plan, call: ToolCall, reason: str | None) -> Report:
-        """Learn for certain what became of a call whose workers said nothing; from here on it can no longer begin."""
+        """Learn for certain what is known of a call whose worker could not say; from here on it can no longer begin."""
         closing = Closing(
             approval_id=plan.approval_id,
             consent=plan.approval_id,
@@ -273,6 +268,14 @@ class ApprovalWorkflow:
                 except ApplicationError:
                     continue  # it closed between the two: open it again
 
+    async def _settle_undone(self, plan: Plan) -> Outcome:
+        """It ended without an execution; unless the ledger, which closes the claim, knows of one before a reset."""
+        assert self._status is not None
+        outcome = await self._settle(self._outcome(plan, self._status), local=False)
+        if outcome.status is Status.FROZEN:
+            await self._freeze(plan, Report(kind=ReportKind.UNKNOWN, reason=outcome.reason))
+        return outcome
+
     async def _settle_unasked(self, refused: str | None) -> Outcome:
         """The request could never run: nobody is asked."""
         self._status, self._reason = Status.FAILED, refused
@@ -307,16 +310,12 @@ class ApprovalWorkflow:
         return outcome
 
     async def _hand_over(self, settlement: Settlement) -> None:
-        try:
-            await workflow.start_child_workflow(
-                names.SETTLING,
-                settlement,
-                id=names.settling_workflow(settlement.outcome.approval_id),
-                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-            )
-        except WorkflowAlreadyStartedError:
-            await workflow.sleep(steps.SETTLING)
-            await self._hand_over(settlement)
+        await workflow.start_child_workflow(
+            names.SETTLING,
+            settlement,
+            id=names.settling_workflow(settlement.outcome.approval_id, str(workflow.uuid4())),
+            parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+        )
 
     # What people and other workflows say. Handlers accept anything and never raise: one bad message must not
     # keep the workflow from the next good one.
@@ -331,7 +330,7 @@ class ApprovalWorkflow:
             return
         if self._plan is not None:
             self._judge(self._plan, decision)
-        elif len(self._early) < _MOST_REMEMBERED:
+        else:
             self._early.append(decision)
 
     @workflow.signal(name=names.CANCEL, description="Withdraw the request while nobody has decided.")
@@ -472,23 +471,14 @@ class ApprovalWorkflow:
             entries=self._next_entries,
         )
 
-    def _outcome(self, plan: Plan, report: Report | None = None) -> Outcome:
-        assert self._status is not None
-        known = (
-            report if report is not None and self._status is not Status.FROZEN else Report(kind=ReportKind.NOT_BEGUN)
-        )
+    def _outcome(self, plan: Plan, status: Status) -> Outcome:
         return Outcome(
             approval_id=plan.approval_id,
-            status=self._status,
-            content=known.content,
-            authorize_url=known.authorize_url,
+            status=status,
             decided_by=self._decided_by,
             reason=self._reason,
             payload_sha256=plan.payload_sha256,
             idempotency_key=plan.idempotency_key,
-            truncated=known.truncated,
-            content_bytes=known.content_bytes,
-            content_sha256=known.content_sha256,
         )
 
     async def _write_audit(self) -> bool:
@@ -503,6 +493,10 @@ class ApprovalWorkflow:
     @property
     def _next_entries(self) -> tuple[AuditEntry, ...]:
         return tuple(self._unwritten[:_MOST_AT_ONCE])
+
+    @property
+    def _may_continue_as_new(self) -> bool:
+        return workflow.info().is_continue_as_new_suggested() and len(self._unwritten) <= _MOST_AT_ONCE
 
     def _written(self, entries: tuple[AuditEntry, ...]) -> None:
         written = {entry.once for entry in entries}
@@ -533,4 +527,4 @@ class ApprovalWorkflow:
 
 def _why(error: ActivityError) -> str:
     cause = error.cause
-    return f"no worker ran it: {cause}" if cause is not None else "no worker ran it"
+    return f"the activity ended without an answer: {cause}" if cause else "the activity ended without an answer"

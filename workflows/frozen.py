@@ -13,6 +13,10 @@ with workflow.unsafe.imports_passed_through():
     from assent.messages import FrozenCall
 
 
+_MOST_JOINED = 1000
+"""How many approvals a review names; any number may wait for it."""
+
+
 @workflow.defn(name=names.FROZEN_REVIEW)
 class FrozenReviewWorkflow:
     """Stays open until it is known whether the call took effect; approvals of the same key join it."""
@@ -34,7 +38,8 @@ class FrozenReviewWorkflow:
             joining = FrozenCall.model_validate(message).approval_id
         except (ValidationError, ValueError, TypeError, RecursionError):
             return
-        if joining != self._frozen.approval_id and joining not in self._frozen.joined:
+        known = {self._frozen.approval_id, *self._frozen.joined}
+        if joining not in known and len(known) < _MOST_JOINED:
             self._frozen = self._frozen.model_copy(update={"joined": (*self._frozen.joined, joining)})
             workflow.set_current_details(_page(self._frozen))
 

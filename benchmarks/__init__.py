@@ -1,0 +1,1 @@
+"""measure: what an approval costs beside a bare workflow on the same server, and where the cost goes."""

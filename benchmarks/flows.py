@@ -1,0 +1,160 @@
+"""The variants that are measured beside each other: how each starts a flow, decides it and sees its end."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from abc import ABC, abstractmethod
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from assent import Assent, Decision, DecisionKind, Identity, Registry, Status, ToolContext, names, schema, tool
+from assent.payload import canonical_payload, sha256
+from assent.settings import Settings
+from benchmarks.ledgers import NoLedger, Stopwatch, timed, watch
+from benchmarks.workflows import QUEUE, TOOLS_QUEUE, TTL, BareWorkflow, ShapeWorkflow
+from ledger import Ledger
+from workers.approvals import approvals_worker
+from workers.setup import set_up
+from workers.tools import tool_workers
+
+ME = Identity(open_id="ou_me", union_id="on_me")
+ARGUMENTS = {"to": "ACME Ltd", "note": "invoice 2026-117"}
+
+begun: dict[str, float] = {}
+"""When each flow's body began, on this process's clock."""
+registry = Registry()
+
+
+@tool(name="bench.pay", registry=registry)
+async def pay(to: str, note: str, ctx: ToolContext, amount: Decimal = Decimal("120.00")) -> dict[str, Any]:
+    """Pay an invoice, as far as a benchmark can."""
+    begun[ctx.approval_id] = time.monotonic()
+    return {"paid": amount, "to": to, "note": note}
+
+
+@activity.defn(name="work")
+async def work(flow: str) -> str:
+    begun[flow] = time.monotonic()
+    return flow
+
+
+@activity.defn(name="nothing")
+async def nothing(_flow: str) -> None:
+    return
+
+
+class Variant(ABC):
+    """One kind of flow, in a Temporal namespace of its own, with its workers in this process."""
+
+    def __init__(self, name: str, client: Client) -> None:
+        self.name = name
+        self.client = client
+
+    @abstractmethod
+    async def open(self, stack: AsyncExitStack) -> None:
+        """Set up and start the workers."""
+
+    @abstractmethod
+    async def start(self) -> str:
+        """Start a flow; from now on it waits to be decided."""
+
+    @abstractmethod
+    async def decide(self, flow: str) -> None:
+        """Signal the decision."""
+
+    @abstractmethod
+    async def end(self, flow: str) -> None:
+        """Wait for the end, and see that it is the one that was meant."""
+
+    @abstractmethod
+    def workflow_id(self, flow: str) -> str: ...
+
+
+class Plain(Variant):
+    """A workflow that is not ours."""
+
+    def __init__(self, name: str, client: Client, settings: Settings, kind: type[BareWorkflow | ShapeWorkflow]) -> None:
+        super().__init__(name, client)
+        self._settings = settings
+        self._kind = kind
+
+    async def open(self, stack: AsyncExitStack) -> None:
+        await set_up(self.client, self._settings)
+        await stack.enter_async_context(
+            Worker(self.client, task_queue=QUEUE, workflows=[self._kind], activities=[nothing])
+        )
+        await stack.enter_async_context(Worker(self.client, task_queue=TOOLS_QUEUE, activities=[work]))
+
+    async def start(self) -> str:
+        flow = str(uuid.uuid4())
+        await self.client.start_workflow(self._kind.run, flow, id=self.workflow_id(flow), task_queue=QUEUE)
+        return flow
+
+    async def decide(self, flow: str) -> None:
+        await self.client.get_workflow_handle(self.workflow_id(flow)).signal("decide", "approve")
+
+    async def end(self, flow: str) -> None:
+        done = await self.client.get_workflow_handle(self.workflow_id(flow), result_type=str).result()
+        assert done == flow, done
+
+    def workflow_id(self, flow: str) -> str:
+        return f"bench/{flow}"
+
+
+class Approvals(Variant):
+    """Complete approvals, asked for through the client and run by the workers that the service runs."""
+
+    def __init__(self, name: str, client: Client, settings: Settings, *, kept: bool = True) -> None:
+        super().__init__(name, client)
+        self.stopwatch = Stopwatch()
+        self._settings = settings
+        self.kept = kept
+        self._gate = Assent(client)
+        manifest = pay.manifest
+        self._payload_sha256 = sha256(canonical_payload(manifest.name, schema.complete(manifest.parameters, ARGUMENTS)))
+
+    async def open(self, stack: AsyncExitStack) -> None:
+        await set_up(self.client, self._settings)
+        ledger = await self._ledger(stack)
+        for worker in (
+            approvals_worker(self.client, ledger, self._settings),
+            *tool_workers(self.client, ledger, registry),
+        ):
+            await stack.enter_async_context(worker)
+
+    async def _ledger(self, stack: AsyncExitStack) -> Ledger:
+        if not self.kept:
+            return NoLedger({pay.name: pay.manifest})
+        ledger = timed(Ledger.open(self._settings.database_url), self.stopwatch)
+        watch(self._settings.database_url.partition("+")[0], self.stopwatch)
+        stack.push_async_callback(ledger.dispose)
+        await ledger.publish([pay.manifest], datetime.now(UTC))
+        return ledger
+
+    async def start(self) -> str:
+        return (await self._gate.request(pay.name, ARGUMENTS, requester=ME, ttl=TTL)).id
+
+    async def decide(self, flow: str) -> None:
+        decision = Decision(
+            approval_id=flow,
+            kind=DecisionKind.APPROVE,
+            payload_sha256=self._payload_sha256,
+            actor=ME,
+            event_id=str(uuid.uuid4()),
+            received_at=datetime.now(UTC),
+        )
+        await self.client.get_workflow_handle(self.workflow_id(flow)).signal(names.DECIDE, decision)
+
+    async def end(self, flow: str) -> None:
+        outcome = await self._gate.approval(flow).outcome()
+        assert outcome.status is Status.EXECUTED, outcome
+
+    def workflow_id(self, flow: str) -> str:
+        return names.approval_workflow(flow)

@@ -1,0 +1,127 @@
+"""Ledgers for measuring: a real one with a stopwatch on every step, and one that keeps nothing at all."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Pool, event
+
+from assent.content import Content
+from assent.contracts import Manifest, Outcome, Plan, Request
+from assent.messages import Prepared, Report, ReportKind, Settlement, ToolCall
+from ledger import Beginning, Ending, Holder, Ledger, Right
+
+STEPS = ("manifest", "register", "plan", "begin", "finish", "settle")
+"""What one approval asks of the ledger, in order."""
+STATEMENT, COMMIT = "statement", "commit"
+
+Ask = Callable[..., Awaitable[Any]]
+PerFlow = dict[str, tuple[float, float]]
+"""How often, and for how many milliseconds, each thing happened per flow."""
+
+
+class Stopwatch:
+    """Seconds and counts by name."""
+
+    def __init__(self) -> None:
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.counts: Counter[str] = Counter()
+
+    def add(self, name: str, seconds: float) -> None:
+        self.seconds[name] += seconds
+        self.counts[name] += 1
+
+    def clear(self) -> None:
+        self.seconds.clear()
+        self.counts.clear()
+
+    def per_flow(self, flows: int) -> PerFlow:
+        names = (*STEPS, STATEMENT, COMMIT)
+        return {name: (self.counts[name] / flows, 1000 * self.seconds[name] / flows) for name in names}
+
+    @contextmanager
+    def timing(self, name: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.add(name, time.monotonic() - began)
+
+
+def watch(dialect: str, stopwatch: Stopwatch) -> None:
+    """Time each statement on that kind of database, and each commit until its connection goes back to the pool."""
+    began, committing = "bench_began", "bench_committing"
+
+    def before(connection: Connection, *_: Any) -> None:
+        if connection.dialect.name == dialect:
+            connection.info[began] = time.monotonic()
+
+    def after(connection: Connection, *_: Any) -> None:
+        if connection.dialect.name == dialect:
+            stopwatch.add(STATEMENT, time.monotonic() - connection.info.pop(began))
+
+    def commit(connection: Connection) -> None:
+        if connection.dialect.name == dialect:
+            connection.info[committing] = (dialect, time.monotonic())
+
+    def reset(_driver: Any, record: Any, _state: Any) -> None:
+        kind, since = record.info.get(committing, (None, 0.0))
+        if kind == dialect:
+            del record.info[committing]
+            stopwatch.add(COMMIT, time.monotonic() - since)
+
+    event.listen(Engine, "before_cursor_execute", before)
+    event.listen(Engine, "after_cursor_execute", after)
+    event.listen(Engine, "commit", commit)
+    event.listen(Pool, "reset", reset)
+
+
+def timed(ledger: Ledger, stopwatch: Stopwatch) -> Ledger:
+    """The ledger with a stopwatch on what one approval asks of it."""
+    for step in STEPS:
+        setattr(ledger, step, _timed(getattr(ledger, step), step, stopwatch))
+    return ledger
+
+
+def _timed(ask: Ask, step: str, stopwatch: Stopwatch) -> Ask:
+    async def asked(*args: Any, **kwargs: Any) -> Any:
+        with stopwatch.timing(step):
+            return await ask(*args, **kwargs)
+
+    return asked
+
+
+class NoLedger(Ledger):
+    """Answers like the ledger and remembers nothing: an approval without the cost of SQL, and without its guarantee."""
+
+    def __init__(self, manifests: dict[str, Manifest]) -> None:
+        self._manifests = manifests
+        self._plans: dict[str, Plan] = {}
+
+    async def manifest(self, tool: str) -> Manifest | None:
+        return self._manifests.get(tool)
+
+    async def register(
+        self, request: Request, plan: Plan | None, refused: str | None, *, now: datetime, open_until: datetime
+    ) -> Prepared:
+        if plan is not None:
+            self._plans[request.approval_id] = plan
+        return Prepared(plan=plan, refused=refused)
+
+    async def plan(self, approval_id: str) -> Plan | None:
+        return self._plans.pop(approval_id, None)
+
+    async def begin(self, call: ToolCall, holder: Holder, *, may_start: bool = True) -> Beginning:
+        return Beginning(right=Right.RUN)
+
+    async def finish(self, call: ToolCall, holder: Holder, attempt: int, ending: Ending) -> Report:
+        content = ending.content if ending.content is not None else Content.of(None)
+        return content.report(ReportKind(ending.state))
+
+    async def settle(self, settlement: Settlement) -> Outcome:
+        return settlement.outcome

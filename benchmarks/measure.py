@@ -1,0 +1,128 @@
+"""The measurements themselves: pace with many flows in flight, latency with one, events of a single flow."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median, quantiles
+
+import psutil
+
+from benchmarks.flows import Variant, begun
+from tests.parts import until
+
+Servers = Mapping[str, psutil.Process]
+"""The servers that this run started, by name."""
+OWN = "workers and client"
+_FIRST_TASK = 4
+"""Events of a workflow whose first task is done and left nothing: started, scheduled, started, completed."""
+LANES = 20
+"""How many decided flows are in flight at once; as many again wait for their decision."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How one variant went in one round."""
+
+    rate: float
+    """Complete flows per second."""
+    cpu: dict[str, float]
+    """Milliseconds of processor time per flow, by process."""
+
+
+@dataclass(frozen=True)
+class Latency:
+    """From sending the decision until the body begins, in milliseconds."""
+
+    p50: float
+    p99: float
+
+
+async def pace(variant: Variant, flows: int, servers: Servers) -> Pace:
+    """Run flows to their end. A lane decides each after it has started the next: it was waiting, like a real one."""
+    left = iter(range(flows))
+    before, began = _cpu(servers), time.monotonic()
+    await asyncio.gather(*(_lane(variant, left) for _ in range(LANES)))
+    seconds = time.monotonic() - began
+    spent = {name: used - before[name] for name, used in _cpu(servers).items()}
+    return Pace(flows / seconds, {name: 1000 * used / flows for name, used in spent.items()})
+
+
+async def _lane(variant: Variant, left: Iterator[int]) -> None:
+    waiting: str | None = None
+    for _ in left:
+        following = await variant.start()
+        if waiting is not None:
+            await _see_through(variant, waiting)
+        waiting = following
+    if waiting is not None:
+        await _see_through(variant, waiting)
+
+
+async def _see_through(variant: Variant, flow: str) -> None:
+    await variant.decide(flow)
+    await variant.end(flow)
+
+
+def _cpu(servers: Servers) -> dict[str, float]:
+    """Seconds of processor time so far, by process."""
+    spent = {OWN: time.process_time()}
+    for name, server in servers.items():
+        own = server.cpu_times()  # those of its children that have ended are in its own books
+        times = [own, *(child.cpu_times() for child in server.children(recursive=True))]
+        ended = own.children_user + own.children_system
+        spent[name] = ended + sum(used.user + used.system for used in times)
+    return spent
+
+
+async def latencies(variants: Sequence[Variant], flows: int) -> dict[str, Latency]:
+    """Decide one flow at a time, the variants in turn, with nothing else going on."""
+    waiting = {variant.name: [await _at_rest(variant) for _ in range(flows)] for variant in variants}
+    seen: dict[str, list[float]] = {variant.name: [] for variant in variants}
+    for n in range(flows):
+        for variant in variants:
+            flow = waiting[variant.name][n]
+            sent = time.monotonic()
+            await _see_through(variant, flow)
+            seen[variant.name].append(1000 * (begun[flow] - sent))
+    return {
+        name: Latency(median(values), quantiles(values, n=100, method="inclusive")[98]) for name, values in seen.items()
+    }
+
+
+async def events(variant: Variant) -> int:
+    """History events of one flow that waited for its decision."""
+    flow = await _at_rest(variant)
+    await _see_through(variant, flow)
+    return await _history_length(variant, flow)
+
+
+async def _at_rest(variant: Variant) -> str:
+    """A new flow, as soon as it waits for its decision: its first task has left more than its own events."""
+    flow = await variant.start()
+    await until(lambda: _is_waiting(variant, flow))
+    return flow
+
+
+async def _is_waiting(variant: Variant, flow: str) -> bool:
+    return await _history_length(variant, flow) > _FIRST_TASK
+
+
+async def _history_length(variant: Variant, flow: str) -> int:
+    return (await variant.client.get_workflow_handle(variant.workflow_id(flow)).describe()).history_length
+
+
+def fsync_milliseconds(directory: Path, times: int = 50) -> float:
+    """The median time of appending a page to a file and making it durable, on the disk that holds the ledgers."""
+    stopwatch: list[float] = []
+    with (directory / "fsync").open("wb", buffering=0) as file:
+        for _ in range(times):
+            began = time.monotonic()
+            file.write(b"\0" * 4096)
+            os.fdatasync(file.fileno())
+            stopwatch.append(time.monotonic() - began)
+    return 1000 * median(stopwatch)

@@ -12,7 +12,7 @@ setup: .venv/.ready
 	@touch $@
 
 test: setup
-	$(BIN)/python -m pytest -n 4
+	$(BIN)/python -m pytest -n 6
 
 lint: setup
 	$(BIN)/ruff format --check .

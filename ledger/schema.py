@@ -18,6 +18,9 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
+VERSION = "0001"
+"""The newest migration: what a database must be at for this code to use it."""
+
 metadata = MetaData()
 
 approvals = Table(

@@ -20,6 +20,7 @@ from assent import names
 
 Answer = TypeVar("Answer")
 
+CACHE = Path(tempfile.gettempdir()) / "assent-test-bytecode"
 NAMESPACES = 480
 """How many Temporal namespaces the test server offers, so that each service of a test has one to itself."""
 
@@ -116,4 +117,5 @@ async def until(ask: Callable[[], Awaitable[Answer | None]], seconds: float = 30
 def worker_environment(**more: str) -> dict[str, str]:
     """The environment of a process under test: nothing of the developer's own Temporal or Assent settings."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("ASSENT_", "TEMPORAL_"))}
-    return {**clean, "PYTHONUNBUFFERED": "1", **more}
+    clean.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes need not compile the same modules each
+    return {**clean, "PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": str(CACHE), **more}

@@ -247,14 +247,17 @@ async def test_the_schema_itself_refuses_a_second_claim(ledger: Ledger) -> None:
 async def test_migrations_make_the_schema_that_the_code_declares(ledger: Ledger) -> None:
     from alembic.autogenerate import compare_metadata
     from alembic.runtime.migration import MigrationContext
+    from alembic.script import ScriptDirectory
 
-    from ledger.schema import metadata
+    from ledger.migrate import MIGRATIONS
+    from ledger.schema import VERSION, metadata
 
     async with ledger._engine.connect() as connection:
         differences = await connection.run_sync(
             lambda sync: compare_metadata(MigrationContext.configure(sync, opts={"compare_type": True}), metadata)
         )
     assert differences == []
+    assert await ledger.version() == VERSION == ScriptDirectory(str(MIGRATIONS)).get_current_head()
     await ledger.upgrade()  # again is harmless
 
 

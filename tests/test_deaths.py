@@ -141,9 +141,14 @@ async def test_stopped_past_its_heartbeat_and_continued_it_changes_nothing_and_i
     assert marks(call.path) == 1
 
 
-# The approvals worker dies, at every step
+# The approvals worker dies, at every step: what matters here is Temporal's memory, so each step has one database
 
 
+def on(database: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("house", [database], indirect=True)
+
+
+@on("sqlite")
 async def test_killed_while_preparing(house: House, call: Call) -> None:
     doomed = await house.start("approvals")
     async with house.ledger_held():
@@ -171,6 +176,7 @@ async def ends_executed(house: House, call: Call, handle: ApprovalHandle) -> Non
     assert await house.ledger.verify() == []
 
 
+@on("postgres")
 async def test_killed_while_pending_and_a_click_meanwhile_counts(house: House, call: Call) -> None:
     doomed = await house.start("approvals")
     handle = await call.ask(house)
@@ -185,6 +191,7 @@ async def test_killed_while_pending_and_a_click_meanwhile_counts(house: House, c
     assert marks(call.path) == 1
 
 
+@on("sqlite")
 async def test_killed_while_the_tool_runs(house: House, call: Call) -> None:
     doomed = await house.start("approvals")
     await house.start("tools")
@@ -199,6 +206,7 @@ async def test_killed_while_the_tool_runs(house: House, call: Call) -> None:
     assert (outcome.status, outcome.content, marks(call.path)) == ("executed", {"marks": 1}, 1)
 
 
+@on("postgres")
 async def test_killed_while_settling_a_rejection(house: House, call: Call) -> None:
     doomed = await house.start("approvals")
     handle = await call.ask(house)
@@ -214,6 +222,7 @@ async def test_killed_while_settling_a_rejection(house: House, call: Call) -> No
     assert await house.ledger.verify() == []
 
 
+@on("sqlite")
 async def test_killed_after_settling_and_before_temporal_heard(house: House, call: Call) -> None:
     proxy = Proxy(house.service.client.service_client.config.target_host)
     doomed = await house.start("approvals", through=proxy)

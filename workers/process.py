@@ -23,7 +23,7 @@ from assent.errors import AssentError
 from assent.settings import Settings
 from assent.tools import Registry, registry
 from ledger import Ledger
-from ledger.migrate import latest_version
+from ledger.schema import VERSION
 
 _log = logging.getLogger(__name__)
 
@@ -72,9 +72,9 @@ async def open_ledger(settings: Settings, *, must_be_set_up: bool = True) -> Led
             f"The ledger at ASSENT_DATABASE_URL does not answer ({type(error).__name__}); "
             "start the database or correct the URL."
         ) from None
-    if must_be_set_up and version != latest_version():
+    if must_be_set_up and version != VERSION:
         raise Misconfigured(
-            f"The ledger's schema is {version or 'absent'}, this version needs {latest_version()}: "
+            f"The ledger's schema is {version or 'absent'}, this version needs {VERSION}: "
             "run `python -m workers.setup`."
         )
     return ledger

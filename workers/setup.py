@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from alembic.util import CommandError
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client
 
 from assent.client import connect_temporal
 from assent.settings import Settings
+from ledger.migrate import NewerSchema
 from workers import process
 
 
@@ -18,7 +18,7 @@ async def set_up(client: Client, settings: Settings) -> None:
     ledger = await process.open_ledger(settings, must_be_set_up=False)
     try:
         await ledger.upgrade()
-    except CommandError:
+    except NewerSchema:
         raise process.Misconfigured(
             "The ledger's schema is newer than this version of Assent: run the version that made it, or a newer one."
         ) from None

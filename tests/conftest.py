@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -39,11 +41,14 @@ def pytest_configure(config: pytest.Config) -> None:
     _running.update(temporal=temporal, postgres=postgres)
     os.environ["TEST_TEMPORAL"] = temporal.address
     os.environ["TEST_POSTGRES"] = postgres.uri
+    os.environ["TEST_RUN"] = tempfile.mkdtemp(prefix="assent-test-")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     for part in _running.values():
         part.kill() if isinstance(part, parts.TemporalServer) else part.stop()
+    if _running:
+        shutil.rmtree(os.environ["TEST_RUN"])
 
 
 @pytest.fixture(scope="session")
@@ -52,11 +57,18 @@ def temporal_address() -> str:
 
 
 @pytest.fixture(scope="session")
-def namespaces(worker_id: str) -> Iterator[str]:
-    """Temporal namespaces that no other test process uses: take the `next` one for a service of your own."""
-    share = parts.NAMESPACES // 8
-    mine = 0 if worker_id == "master" else int(worker_id.removeprefix("gw"))
-    return (f"n{mine * share + n}" for n in range(share))
+def namespaces() -> Iterator[str]:
+    """Temporal namespaces that nobody else uses: take the `next` one for a service of your own."""
+    return (f"n{n}" for n in range(parts.NAMESPACES) if _taken(Path(os.environ["TEST_RUN"]) / f"n{n}"))
+
+
+def _taken(name: Path) -> bool:
+    """Whether this test process is the first to ask for a name."""
+    try:
+        name.touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
 
 
 _databases = itertools.count()

@@ -21,7 +21,7 @@ from assent import names
 Answer = TypeVar("Answer")
 
 CACHE = Path(tempfile.gettempdir()) / "assent-test-bytecode"
-NAMESPACES = 480
+NAMESPACES = 96
 """How many Temporal namespaces the test server offers, so that each service of a test has one to itself."""
 
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from assent.client import Approval, ApprovalHandle, Assent
+from assent.client import Approval, Assent
 from assent.contracts import (
     Approvers,
     Decision,
@@ -30,6 +30,7 @@ from assent.errors import (
     Unavailable,
     Unhashable,
 )
+from assent.handle import ApprovalHandle
 from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool
 
 if TYPE_CHECKING:

@@ -24,9 +24,10 @@ from rich.console import RenderableType
 from temporalio.service import RPCError
 
 from assent import tables
-from assent.client import ApprovalHandle, Assent
+from assent.client import Assent
 from assent.contracts import DecisionKind, Id, Identity, Phase, State, Status, Surface, VerdictKind, WhenPending
 from assent.errors import ApprovalInterrupted, ApprovalNotFound, AssentError, InvalidRequest, Unavailable
+from assent.handle import ApprovalHandle
 from assent.tables import visible
 
 _SHORTEST_PREFIX = 12

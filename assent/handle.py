@@ -89,7 +89,7 @@ class ApprovalHandle:
     async def state(self) -> State:
         """The approval as it stands. One that was just asked for is given a moment to be prepared."""
         try:
-            return await self._prepared_state()
+            return await self._prepared_state(_RECALL_WITHIN)
         except ApprovalNotFound:
             recalled = await self._recall(Recall(kind=RecallKind.RECORD, approval_id=self.id))
             if recalled.state is None:
@@ -170,17 +170,17 @@ class ApprovalHandle:
     async def prepared(self) -> None:
         """Wait until the request was taken or refused; without a worker nobody can tell yet, and that is fine."""
         try:
-            state = await self._prepared_state()
+            state = await self._prepared_state(_PREPARED_WITHIN)
         except (Unavailable, ApprovalNotFound):
             return
         if state.phase is Phase.CLOSED and state.status is None:
             await self.outcome()  # says why it was refused
 
-    async def _prepared_state(self) -> State:
+    async def _prepared_state(self, within: timedelta) -> State:
         give_up = asyncio.get_running_loop().time() + _PREPARED_WITHIN.total_seconds()
         while True:
             try:
-                state = await self._ask(names.STATE, None, State, _PREPARED_WITHIN)
+                state = await self._ask(names.STATE, None, State, within)
             except ApprovalInterrupted:
                 await self.outcome()  # says how it was ended
                 raise

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from assent import ApprovalHandle, Assent, names
+from assent import ApprovalHandle, Assent, State, names
 from ledger import Ledger
 from ledger.engine import writing
 from tests.conftest import HEARTBEAT, ME, Service
@@ -125,7 +125,11 @@ class House:
             await process.kill()
 
     async def approve(self, handle: ApprovalHandle) -> None:
-        state = await handle.state()
+        async def shown() -> State | None:
+            state = await handle.state()
+            return state if state.phase == "pending" else None
+
+        state = await until(shown)  # after a death the next worker waits for the dead one's task to time out
         verdict = await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
         assert verdict.kind == "accepted", verdict
 

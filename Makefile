@@ -12,7 +12,7 @@ setup: .venv/.ready
 	@touch $@
 
 test: setup
-	$(BIN)/python -m pytest -n 8 --dist worksteal
+	$(BIN)/python -m pytest -n 6 --dist worksteal
 
 lint: setup
 	$(BIN)/ruff format --check .

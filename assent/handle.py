@@ -177,7 +177,7 @@ class ApprovalHandle:
             await self.outcome()  # says why it was refused
 
     async def _prepared_state(self, within: timedelta) -> State:
-        give_up = asyncio.get_running_loop().time() + _PREPARED_WITHIN.total_seconds()
+        give_up = asyncio.get_running_loop().time() + within.total_seconds()
         while True:
             try:
                 state = await self._ask(names.STATE, None, State, within)

@@ -62,18 +62,8 @@ async def begin(
     may_start: whether it is still early enough to begin a call that no attempt has begun.
     """
     await _lock(connection, call.approval_id)
-    won = insert(connection, claims).values(
-        consent=call.consent,
-        idempotency_key=call.idempotency_key,
-        approval_id=call.approval_id,
-        payload_sha256=call.payload_sha256,
-        state=ClaimState.STARTED,
-        attempt=1,
-        holder=holder.token,
-        worker=holder.worker,
-        began_at=audit.stamp(now),
-    )
-    if may_start and await inserted(connection, won.on_conflict_do_nothing()):
+    began = {"holder": holder.token, "worker": holder.worker, "began_at": audit.stamp(now)}
+    if may_start and await _claimed(connection, call, ClaimState.STARTED, attempt=1, **began):
         await audit.append(connection, call.approval_id, call.entries)
         return Beginning(right=Right.RUN)
     own = await _claim(connection, call.consent)
@@ -122,37 +112,25 @@ async def close(connection: AsyncConnection, closing: Closing) -> Report:
         other = await _active(connection, closing.idempotency_key)
         if other is not None and other.payload_sha256 == closing.payload_sha256:
             return await _take_answer(connection, closing, other, closing.now)
-        await shut(connection, closing)
-    await _give_up(connection, closing.consent, closing.approval_id, f"{_NOT_ENDED}; {closing.reason}", closing.now)
+    if known := await shut(connection, closing):
+        return known
     claim = await _claim(connection, closing.consent)
-    assert claim is not None, "it was inserted above"
-    answer = await report(connection, claim)
-    if answer.kind is ReportKind.NOT_BEGUN:
-        did_not_run = AuditEntry(
-            event=AuditEvent.EXECUTE_FAILED,
-            at=closing.now,
-            once=f"execute_failed:{closing.consent}",
-            payload_sha256=closing.payload_sha256,
-            error=claim.error,
-        )
-        await audit.append(connection, closing.approval_id, [did_not_run])
-        return answer.model_copy(update={"kind": ReportKind.FAILED})
-    return answer
+    assert claim is not None, "it is shut"
+    did_not_run = AuditEntry(
+        event=AuditEvent.EXECUTE_FAILED,
+        at=closing.now,
+        once=f"execute_failed:{closing.consent}",
+        payload_sha256=closing.payload_sha256,
+        error=claim.error,
+    )
+    await audit.append(connection, closing.approval_id, [did_not_run])
+    return Report(kind=ReportKind.FAILED, reason=claim.error)
 
 
 async def shut(connection: AsyncConnection, closing: Closing) -> Report | None:
     """Make sure that a consent which nobody claimed never will be; else what is known of its claim."""
-    never = insert(connection, claims).values(
-        consent=closing.consent,
-        idempotency_key=closing.idempotency_key,
-        approval_id=closing.approval_id,
-        payload_sha256=closing.payload_sha256,
-        state=ClaimState.CLOSED,
-        attempt=0,
-        ended_at=audit.stamp(closing.now),
-        error=storable(closing.reason),
-    )
-    if await inserted(connection, never.on_conflict_do_nothing()):
+    ended = {"ended_at": audit.stamp(closing.now), "error": storable(closing.reason)}
+    if await _claimed(connection, closing, ClaimState.CLOSED, attempt=0, **ended):
         return None
     await _give_up(connection, closing.consent, closing.approval_id, f"{_NOT_ENDED}; {closing.reason}", closing.now)
     claim = await _claim(connection, closing.consent)
@@ -247,19 +225,9 @@ async def _take_answer(
     """Use up a consent with what is known of another one's call: its result, or that nothing is known."""
     replayed = other.state == ClaimState.EXECUTED
     error = None if replayed else f"approval {other.approval_id} began the same call, and its outcome is not known"
-    own = insert(connection, claims).values(
-        consent=asking.consent,
-        idempotency_key=asking.idempotency_key,
-        approval_id=asking.approval_id,
-        payload_sha256=asking.payload_sha256,
-        state=ClaimState.CLOSED,
-        attempt=0,
-        ended_at=audit.stamp(now),
-        answer=ReportKind.REPLAYED if replayed else ReportKind.UNKNOWN,
-        answered_by=other.consent,
-        error=error,
-    )
-    if await inserted(connection, own.on_conflict_do_nothing()):
+    answer = ReportKind.REPLAYED if replayed else ReportKind.UNKNOWN
+    ended = {"ended_at": audit.stamp(now), "answer": answer, "answered_by": other.consent, "error": error}
+    if await _claimed(connection, asking, ClaimState.CLOSED, attempt=0, **ended):
         event = AuditEvent.REPLAY if replayed else AuditEvent.EXECUTE_UNKNOWN
         once, digest = f"{event}:{asking.consent}", asking.payload_sha256
         entry = AuditEntry(event=event, at=now, once=once, payload_sha256=digest, error=error)
@@ -267,6 +235,19 @@ async def _take_answer(
     claim = await _claim(connection, asking.consent)
     assert claim is not None, "it was inserted above"
     return await report(connection, claim)
+
+
+async def _claimed(connection: AsyncConnection, asking: ToolCall | Closing, state: ClaimState, **known: Any) -> bool:
+    """Write a consent's one claim; False where a constraint says that it, or its key, is taken."""
+    row = insert(connection, claims).values(
+        consent=asking.consent,
+        idempotency_key=asking.idempotency_key,
+        approval_id=asking.approval_id,
+        payload_sha256=asking.payload_sha256,
+        state=state,
+        **known,
+    )
+    return await inserted(connection, row.on_conflict_do_nothing())
 
 
 async def _lock(connection: AsyncConnection, approval_id: str) -> None:

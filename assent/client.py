@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import functools
+import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -19,6 +21,7 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import RPCError
 
 from assent import names
@@ -198,6 +201,16 @@ def _listed_status(found: WorkflowExecution) -> str:
     return "refused" if found.status is WorkflowExecutionStatus.FAILED else ended_as(found.status)
 
 
+@functools.cache
+def _runtime() -> Runtime:
+    """Temporal's native part, whose warnings go where Python's go; by itself it writes them to standard output."""
+    logger = logging.getLogger("temporalio.core")
+    logger.addHandler(logging.NullHandler())  # a program that sets up no logging hears none of it
+    forwarding = LogForwardingConfig(logger=logger)
+    warnings = TelemetryFilter(core_level="WARN", other_level="ERROR")
+    return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=warnings, forwarding=forwarding)))
+
+
 async def connect_temporal() -> Client:
     """A Temporal client as its own environment configuration says, with the converter that our models need."""
     atexit.unregister(_let_temporal_rest)
@@ -208,7 +221,7 @@ async def connect_temporal() -> Client:
     except (RuntimeError, ValueError, OSError) as error:
         raise InvalidRequest(f"Temporal's connection settings cannot be used: {error}") from error
     try:
-        return await Client.connect(**config, data_converter=pydantic_data_converter)
+        return await Client.connect(**config, data_converter=pydantic_data_converter, runtime=_runtime())
     except (RPCError, RuntimeError) as error:
         raise Unavailable(
             f"Temporal does not answer at {config['target_host']}; start it, or set TEMPORAL_ADDRESS."

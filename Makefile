@@ -33,6 +33,9 @@ dev: setup
 histories: setup
 	$(BIN)/python -m tests.record_histories
 
+LOCK := $(BIN)/uv pip compile pyproject.toml requirements.in --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet
+
 lock:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip compile pyproject.toml requirements.in --extra dev --generate-hashes --no-emit-index-url --no-header --python-version 3.11 -o requirements.lock
+	$(LOCK) --extra dev -o requirements.lock
+	$(LOCK) --extra service --extra longconn --constraint requirements.lock -o requirements-service.lock

@@ -1,0 +1,342 @@
+"""`/api`: the simulator as its page and programs use it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import mimetypes
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Body, HTTPException, Request, Response
+from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from simulator import people
+from simulator.clicks import CannotClick, Click, click, settle
+from simulator.delivery import Courier
+from simulator.faults import Fault
+from simulator.longconn import Hub
+from simulator.post import NoAnswer, Poster
+from simulator.settings import BadSettings, require_loopback
+from simulator.state import Message, Simulator, compact
+
+_SHORTCUT_SECONDS = 30
+
+router = APIRouter(prefix="/api")
+
+
+def _simulator(request: Request) -> Simulator:
+    simulator: Simulator = request.app.state.simulator
+    return simulator
+
+
+def _courier(request: Request) -> Courier:
+    courier: Courier = request.app.state.courier
+    return courier
+
+
+# Messages and files
+
+
+@router.get("/messages")
+async def messages(request: Request, chat_id: str | None = None, limit: int | None = None) -> dict[str, Any]:
+    """The messages of a chat or of all, oldest first; `limit` keeps the newest."""
+    simulator = _simulator(request)
+    shown = [message for message in simulator.messages.values() if chat_id in (None, message.chat_id)]
+    if limit is not None:
+        shown = shown[-limit:] if limit > 0 else []
+    return {"messages": [simulator.view(message) for message in shown]}
+
+
+@router.get("/messages/{message_id}")
+async def message(request: Request, message_id: str) -> dict[str, Any]:
+    """One message with every version of it."""
+    found = _message(request, message_id)
+    return {**_simulator(request).view(found), "revisions": found.revisions}
+
+
+class Age(BaseModel):
+    days: float
+
+
+@router.post("/messages/{message_id}/age")
+async def age(request: Request, message_id: str, asked: Age) -> dict[str, Any]:
+    """Let a message have been sent so many days earlier."""
+    found = _message(request, message_id)
+    _simulator(request).age(found, asked.days)
+    return _simulator(request).view(found)
+
+
+@router.get("/files/{file_key}")
+async def file(request: Request, file_key: str) -> Response:
+    found = _simulator(request).files.get(file_key)
+    if found is None:
+        raise HTTPException(404, "no such file")
+    media_type = mimetypes.guess_type(found.file_name)[0] or "application/octet-stream"
+    # What was uploaded must not run as part of the page.
+    headers = {
+        "content-disposition": f"attachment; filename*=UTF-8''{quote(found.file_name)}",
+        "x-content-type-options": "nosniff",
+    }
+    return Response(found.content, media_type=media_type, headers=headers)
+
+
+def _message(request: Request, message_id: str) -> Message:
+    found = _simulator(request).messages.get(message_id)
+    if found is None:
+        raise HTTPException(404, "no such message")
+    return found
+
+
+# People, chats, and what the page offers
+
+
+@router.get("/people")
+async def everyone() -> list[dict[str, Any]]:
+    return [asdict(person) for person in people.PEOPLE]
+
+
+@router.get("/chats")
+async def chats(request: Request) -> list[dict[str, Any]]:
+    return [
+        {
+            "chat_id": chat.chat_id,
+            "name": chat.name,
+            "kind": chat.kind,
+            "members": chat.members,
+            "has_bot": chat.has_bot,
+        }
+        for chat in _simulator(request).chats.values()
+    ]
+
+
+@router.get("/links")
+async def links(request: Request) -> list[dict[str, Any]]:
+    return list(_simulator(request).settings.links)
+
+
+@router.get("/shortcuts")
+async def shortcuts(request: Request) -> list[dict[str, Any]]:
+    """What can be pressed, without the addresses and secrets behind it."""
+    return [
+        {"label": shortcut.get("label"), "description": shortcut.get("description")}
+        for shortcut in _simulator(request).settings.shortcuts
+    ]
+
+
+class Press(BaseModel):
+    open_id: str = ""
+    chat_id: str = ""
+
+
+@router.post("/shortcuts/{index}")
+async def press(request: Request, index: int, asked: Press) -> dict[str, Any]:
+    """POST a shortcut's body to its address."""
+    known = _simulator(request).settings.shortcuts
+    if not 0 <= index < len(known):
+        raise HTTPException(404, "no such shortcut")
+    shortcut = known[index]
+    words = {"{open_id}": asked.open_id, "{chat_id}": asked.chat_id, "{uuid}": secrets.token_hex(16)}
+    body = compact(_filled(shortcut.get("body", {}), words)).encode()
+    headers = {"content-type": "application/json", **shortcut.get("headers", {})}
+    poster = Poster()
+    try:
+        async with asyncio.timeout(_SHORTCUT_SECONDS):
+            answer = await poster.post(str(shortcut["url"]), body, headers)
+    except (NoAnswer, TimeoutError) as error:
+        raise HTTPException(502, f"{shortcut['url']} does not answer: {error}") from error
+    finally:
+        poster.close()
+    try:
+        said: Any = json.loads(answer.text)
+    except ValueError:
+        said = answer.text
+    return {"status": answer.status, "body": said}
+
+
+def _filled(value: Any, words: dict[str, str]) -> Any:
+    if isinstance(value, str):
+        for placeholder, word in words.items():
+            value = value.replace(placeholder, word)
+        return value
+    if isinstance(value, dict):
+        return {key: _filled(each, words) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, words) for each in value]
+    return value
+
+
+# Clicks, deliveries and events
+
+
+@router.post("/clicks")
+async def clicks(request: Request, asked: Click) -> dict[str, Any]:
+    """Click as a person does; see `Click`."""
+    try:
+        return await click(_simulator(request), _courier(request), asked)
+    except KeyError as error:
+        raise HTTPException(404, f"there is no {error.args[0]}") from error
+    except CannotClick as error:
+        raise HTTPException(409, str(error)) from error
+
+
+@router.get("/deliveries")
+async def deliveries(request: Request, limit: int | None = None) -> dict[str, Any]:
+    """Everything handed to the app so far, oldest first; `limit` keeps the newest."""
+    shown = list(_simulator(request).deliveries.values())
+    if limit is not None:
+        shown = shown[-limit:] if limit > 0 else []
+    return {"deliveries": [vars(delivery) for delivery in shown]}
+
+
+class Replay(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    url: str | None = None
+    fresh: bool = False
+
+
+@router.post("/deliveries/{delivery_id}/replay")
+async def replay(request: Request, delivery_id: str, asked: Replay | None = None) -> dict[str, Any]:
+    """The same bytes again, or the same event newly sealed, to the same place or to another webhook."""
+    simulator, wish = _simulator(request), asked or Replay()
+    delivery = simulator.deliveries.get(delivery_id)
+    if delivery is None:
+        raise HTTPException(404, "no such delivery")
+    if wish.url is not None:
+        _require_loopback(wish.url)
+    outcome = await _courier(request).replay(delivery, url=wish.url, fresh=wish.fresh)
+    return settle(simulator, outcome)
+
+
+class Event(BaseModel):
+    """Any event. The platform repeats one that was not answered with 200; here without its long pauses."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    event_type: str
+    event: dict[str, Any] = Field(default_factory=dict)
+    event_id: str | None = None
+    attempts: int = Field(default=1, ge=1, le=10)
+    url: str | None = None
+
+
+@router.post("/events")
+async def events(request: Request, asked: Event) -> dict[str, Any]:
+    """Send an event until it is answered with 200 or the attempts are used up."""
+    simulator, settings = _simulator(request), _simulator(request).settings
+    if asked.url is not None:
+        _require_loopback(asked.url)
+    event = {
+        "schema": "2.0",
+        "header": {
+            "event_id": asked.event_id or secrets.token_hex(16),
+            "token": settings.verification_token,
+            "create_time": str(simulator.now_ms()),
+            "event_type": asked.event_type,
+            "tenant_key": settings.tenant_key,
+            "app_id": settings.app_id,
+        },
+        "event": asked.event,
+    }
+    tries = []
+    for _ in range(asked.attempts):
+        delivery = (await _courier(request).deliver(event, url=asked.url or "")).delivery
+        tries.append({"delivery_id": delivery.delivery_id, "status": delivery.status, "error": delivery.error})
+        if delivery.status == 200:
+            break
+    return {"event_id": delivery.event_id, "delivered": delivery.status == 200, "attempts": tries}
+
+
+@router.post("/url_verification")
+async def url_verification(request: Request, url: str | None = None) -> dict[str, Any]:
+    """What the platform does when a webhook's address is saved: a challenge that must come back."""
+    simulator = _simulator(request)
+    if url is not None:
+        _require_loopback(url)
+    challenge = secrets.token_hex(16)
+    token = simulator.settings.verification_token
+    asked = {"challenge": challenge, "token": token, "type": "url_verification"}
+    outcome = await _courier(request).deliver(asked, url=url or simulator.settings.callback_url)
+    verified = (outcome.answer or {}).get("challenge") == challenge
+    return {"verified": verified, "status": outcome.delivery.status, "error": outcome.delivery.error}
+
+
+def _require_loopback(url: str) -> None:
+    try:
+        require_loopback(url, "url")
+    except BadSettings as error:
+        raise HTTPException(422, str(error)) from error
+
+
+# Misbehaviour
+
+
+@router.get("/faults")
+async def faults(request: Request) -> list[Fault]:
+    return _simulator(request).faults.all
+
+
+@router.put("/faults")
+async def put_faults(request: Request, asked: list[Fault] = Body()) -> list[Fault]:  # noqa: B008
+    """Misbehave in these ways from now on, and in no others."""
+    simulator, hub = _simulator(request), _hub(request)
+    simulator.faults.replace(asked)
+    if len(hub) and simulator.faults.take("ws", {}, frozenset({"disconnect"})):
+        await hub.disconnect()
+    return simulator.faults.all
+
+
+@router.delete("/faults")
+async def delete_faults(request: Request) -> list[Fault]:
+    _simulator(request).faults.replace([])
+    return []
+
+
+@router.post("/expire_tokens")
+async def expire_tokens(request: Request) -> dict[str, Any]:
+    """From now on no token given out so far is good."""
+    _simulator(request).expire_tokens()
+    return {}
+
+
+@router.get("/connections")
+async def connections(request: Request) -> dict[str, int]:
+    """How many long connections are open."""
+    return {"open": len(_hub(request))}
+
+
+def _hub(request: Request) -> Hub:
+    hub: Hub = request.app.state.hub
+    return hub
+
+
+# Live
+
+
+@router.get("/stream")
+async def stream(request: Request) -> StreamingResponse:
+    """Server-sent events: what happens from now on."""
+    simulator = _simulator(request)
+    listener = simulator.listen()
+
+    async def told() -> AsyncIterator[str]:
+        try:
+            yield ": welcome\n\n"
+            while (what := await listener.get()) is not None:
+                yield f"data: {json.dumps(what, ensure_ascii=False)}\n\n"
+        finally:
+            simulator.stop_listening(listener)
+
+    return StreamingResponse(told(), media_type="text/event-stream", headers={"cache-control": "no-cache"})
+
+
+@router.post("/reset")
+async def reset(request: Request) -> dict[str, Any]:
+    """Forget messages, files, deliveries and faults."""
+    _simulator(request).reset()
+    return {}

@@ -1,6 +1,1 @@
-"""do: all I/O that a workflow asks for."""
-
-from activities.approvals import ApprovalActivities
-from activities.tools import ToolActivities
-
-__all__ = ["ApprovalActivities", "ToolActivities"]
+"""do: all I/O that a workflow asks for. Each process imports only the modules it runs."""

@@ -1,4 +1,4 @@
-"""What the approvals worker does: prepare, close, audit, settle, recall. Ledger only."""
+"""What an approval needs of the ledger: prepare, close, audit, settle, recall."""
 
 from __future__ import annotations
 
@@ -7,16 +7,30 @@ from datetime import datetime, timedelta
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.cards import CardActivities
 from assent import names, schema
-from assent.contracts import Manifest, Outcome, Plan, Request
+from assent.contracts import Address, AddressKind, Approvers, Manifest, Plan, Request
 from assent.errors import InvalidRequest
-from assent.messages import AuditBatch, Closing, Preparation, Prepared, Recall, Recalled, RecallKind, Report, Settlement
+from assent.messages import (
+    AuditBatch,
+    Closing,
+    Preparation,
+    Prepared,
+    Recall,
+    Recalled,
+    RecallKind,
+    Report,
+    Settled,
+    Settlement,
+)
 from assent.payload import canonical_payload, idempotency_key, sha256
 from assent.settings import Settings
 from ledger import Ledger
 
 CHUNK_CHARACTERS = 512 * 1024
 """How much of a large result one recall carries."""
+PAGE = 20
+"""How many tools or audit entries one recall carries: each may hold tens of kilobytes."""
 _LEEWAY = timedelta(hours=1)
 """How much longer than its plan allows an approval may count as open in its conversation."""
 
@@ -24,9 +38,10 @@ _LEEWAY = timedelta(hours=1)
 class ApprovalActivities:
     """The activities of the approvals queue."""
 
-    def __init__(self, ledger: Ledger, settings: Settings) -> None:
+    def __init__(self, ledger: Ledger, settings: Settings, cards: CardActivities | None = None) -> None:
         self._ledger = ledger
         self._settings = settings
+        self._cards = cards
 
     @activity.defn(name=names.PREPARE)
     async def prepare(self, preparation: Preparation) -> Prepared:
@@ -54,8 +69,11 @@ class ApprovalActivities:
         await self._ledger.append(batch)
 
     @activity.defn(name=names.SETTLE)
-    async def settle(self, settlement: Settlement) -> Outcome:
-        return await self._ledger.settle(settlement)
+    async def settle(self, settlement: Settlement) -> Settled:
+        """Put the ending on record, then on the cards; the record stands whatever Feishu does."""
+        outcome = await self._ledger.settle(settlement)
+        shown = self._cards is None or await self._cards.finish(outcome.approval_id)
+        return Settled(outcome=outcome, cards_due=not shown)
 
     @activity.defn(name=names.RECALL_RECORD)
     async def recall(self, question: Recall) -> Recalled:
@@ -73,12 +91,22 @@ class ApprovalActivities:
                 chunk = data[question.offset : end].decode("ascii") if data is not None else None
                 more = data is not None and end < len(data)
                 return Recalled(chunk=chunk, next_offset=end if more else None)
+            case RecallKind.TOOLS:
+                manifests, further = await self._ledger.manifests(question.offset, PAGE)
+                return Recalled(manifests=manifests, next_offset=further)
+            case RecallKind.AUDIT:
+                records, further = await self._ledger.records(question.approval_id, question.offset, PAGE)
+                return Recalled(entries=records, next_offset=further)
 
     async def _plan(self, preparation: Preparation) -> Plan:
         request = preparation.request
         manifest = await self._ledger.manifest(request.tool)
         if manifest is None:
             raise InvalidRequest(f"no worker has published a tool named {request.tool!r}")
+        if request.callback_url and not self._settings.callback_secret.get_secret_value():
+            raise InvalidRequest("callback_url: this service announces nothing; set ASSENT_CALLBACK_SECRET")
+        tenant = self._settings.feishu_tenant_key or None
+        requester, approvers = request.requester.within(tenant), manifest.approvers.within(tenant)
         payload = canonical_payload(request.tool, schema.complete(manifest.parameters, request.arguments))
         payload_sha256 = sha256(payload)
         return Plan(
@@ -97,9 +125,9 @@ class ApprovalActivities:
                 scope=request.idempotency_scope,
             ),
             manifest_sha256=manifest.shown_sha256,
-            requester=request.requester,
+            requester=requester,
             request_reason=request.reason,
-            approvers=manifest.approvers,
+            approvers=approvers,
             risk=manifest.risk,
             sensitive=manifest.sensitive,
             retry_safe=manifest.retry_safe,
@@ -110,7 +138,24 @@ class ApprovalActivities:
             start_within=self._settings.start_within,
             heartbeat_timeout=self._settings.heartbeat_timeout,
             grace=self._settings.grace,
+            asked_at=preparation.now,
+            asked_by=request.asked_by,
+            tenant_key=tenant,
+            addresses=self._addresses(request, approvers),
+            callback_url=request.callback_url,
         )
+
+    def _addresses(self, request: Request, approvers: Approvers) -> tuple[Address, ...]:
+        """Where the card goes: where the agent says, else to the private chats of those who may decide."""
+        if not self._settings.feishu_app_id:
+            if request.chat_id or request.reply_to:
+                raise InvalidRequest("chat_id: this service sends no cards; set ASSENT_FEISHU_APP_ID")
+            return ()
+        if request.chat_id:
+            return (Address(kind=AddressKind.CHAT_ID, id=request.chat_id, reply_to=request.reply_to),)
+        if request.reply_to:
+            return (Address.of(request.requester).model_copy(update={"reply_to": request.reply_to}),)
+        return tuple(Address.of(person) for person in approvers.people) or (Address.of(request.requester),)
 
 
 def _deadline(request: Request, manifest: Manifest, preparation: Preparation) -> datetime:

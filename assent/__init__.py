@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from assent.client import Approval, Assent
+from assent.client import Assent
 from assent.contracts import (
     Approvers,
     Decision,
@@ -19,6 +19,7 @@ from assent.contracts import (
     VerdictKind,
     WhenPending,
 )
+from assent.door import Approval, ToolDescription
 from assent.errors import (
     ApprovalConflict,
     ApprovalInterrupted,
@@ -27,10 +28,13 @@ from assent.errors import (
     ConversationBusy,
     InvalidRequest,
     InvalidTool,
+    NotAllowed,
     Unavailable,
     Unhashable,
 )
 from assent.handle import ApprovalHandle
+from assent.messages import AuditRecord
+from assent.sync import SyncApproval, SyncAssent
 from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -45,12 +49,14 @@ __all__ = [
     "Approvers",
     "Assent",
     "AssentError",
+    "AuditRecord",
     "ConversationBusy",
     "Decision",
     "DecisionKind",
     "Identity",
     "InvalidRequest",
     "InvalidTool",
+    "NotAllowed",
     "Outcome",
     "Phase",
     "ProbeAnswer",
@@ -61,8 +67,11 @@ __all__ = [
     "State",
     "Status",
     "Surface",
+    "SyncApproval",
+    "SyncAssent",
     "Tool",
     "ToolContext",
+    "ToolDescription",
     "ToolOutcome",
     "ToolResult",
     "Unavailable",

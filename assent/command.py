@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import secrets
 import sys
 import traceback
 from collections.abc import Awaitable, Callable
@@ -16,10 +17,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import click
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 from rich.console import RenderableType
 from temporalio.service import RPCError
 
@@ -28,6 +29,7 @@ from assent.client import Assent
 from assent.contracts import DecisionKind, Id, Identity, Phase, State, Status, Surface, VerdictKind, WhenPending
 from assent.errors import ApprovalInterrupted, ApprovalNotFound, AssentError, InvalidRequest, Unavailable
 from assent.handle import ApprovalHandle
+from assent.payload import sha256
 from assent.tables import visible
 
 _SHORTEST_PREFIX = 12
@@ -285,6 +287,43 @@ async def _cancel(gate: Assent, approval_id: str, reason: str | None, actor: Ide
         return Answer(f"Cancelled {visible(approval_id)}.", tables.state_data(state))
     sentence = f"Not cancelled: {visible(approval_id)} is {state.status or state.phase}."
     return Answer(sentence, tables.state_data(state), Exit.REFUSED, to_stderr=True)
+
+
+@cli.command("token")
+@click.argument("name", callback=_read(TypeAdapter[str](Annotated[Id, Field(max_length=48)]).validate_python))
+@click.option("--tools", multiple=True, metavar="PATTERN", help="A tool it may ask for: send_mail, send_*.  [repeat]")
+@click.option(
+    "--on-behalf-of",
+    multiple=True,
+    metavar="IDENTITY",
+    callback=lambda context, parameter, given: [_read(_person)(context, parameter, each) for each in given],
+    help="For whom it may act: open_id:…, union_id:… or user_id:…, or * for anyone.  [repeat]",
+)
+@click.option("--may-decide", is_flag=True, help="Let it tell what people decide; never on what it asked for itself.")
+def _token(name: str, tools: tuple[str, ...], on_behalf_of: list[str], may_decide: bool) -> NoReturn:
+    """Make a token for an agent called NAME.
+
+    The token is shown once, on standard error. Standard output gets the lines for the file that ASSENT_TOKENS names.
+    """
+    token = f"assent_{secrets.token_urlsafe(32)}"
+    entry = {
+        "name": name,
+        "sha256": sha256(token),
+        "tools": tools,
+        "on_behalf_of": on_behalf_of,
+        "may_decide": may_decide,
+    }
+    click.echo("The token, shown only now; the file below holds only its hash:", err=True)
+    click.echo(f"\n    {token}\n", err=True)
+    lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items())
+    click.echo("\n".join(["[[token]]", *lines]))
+    click.get_current_context().exit(Exit.DONE)
+
+
+def _person(text: str) -> str:
+    if text != "*":
+        Identity.parse(text)
+    return text
 
 
 async def _ended(handle: ApprovalHandle) -> Answer:

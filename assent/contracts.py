@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -130,6 +131,8 @@ class Surface(StrEnum):
     CLIENT = "client"
     COMMAND_LINE = "command_line"
     TEMPORAL = "temporal"
+    FEISHU = "feishu"
+    HTTP = "http"
 
 
 class Identity(Frozen):
@@ -161,6 +164,10 @@ class Identity(Frozen):
         """The typed ids that are known of this person."""
         ids = {"open_id": self.open_id, "union_id": self.union_id, "user_id": self.user_id}
         return frozenset(f"{kind}:{value}" for kind, value in ids.items() if value)
+
+    def within(self, tenant_key: str | None) -> Identity:
+        """This person in the tenant that is meant where none is named."""
+        return self if self.tenant_key or not tenant_key else self.model_copy(update={"tenant_key": tenant_key})
 
     def is_same_person(self, other: Identity) -> bool:
         """Whether both name one person: one tenant, and any id in common."""
@@ -201,6 +208,10 @@ class Approvers(Frozen):
             raise ValueError("approvers=[]: an approval that nobody may decide can only expire")
         return cls(kind=cls.Kind.PEOPLE, people=people)
 
+    def within(self, tenant_key: str | None) -> Approvers:
+        """The same people in the tenant that is meant where none is named."""
+        return self.model_copy(update={"people": tuple(person.within(tenant_key) for person in self.people)})
+
     def include(self, actor: Identity, requester: Identity) -> bool:
         """Whether *actor* may decide what *requester* asked for."""
         match self.kind:
@@ -210,6 +221,45 @@ class Approvers(Frozen):
                 return actor.is_same_person(requester)
             case Approvers.Kind.PEOPLE:
                 return any(actor.is_same_person(person) for person in self.people)
+
+
+class AddressKind(StrEnum):
+    """What an address in Feishu names, in Feishu's own words."""
+
+    CHAT_ID = "chat_id"
+    OPEN_ID = "open_id"
+    UNION_ID = "union_id"
+    USER_ID = "user_id"
+
+
+class Address(Frozen):
+    """Where a card goes: a chat or a person's private chat, there possibly as the reply to a message."""
+
+    kind: AddressKind
+    id: Id
+    reply_to: Id | None = None
+
+    @classmethod
+    def of(cls, person: Identity) -> Self:
+        """A person's private chat."""
+        for kind in (AddressKind.OPEN_ID, AddressKind.UNION_ID, AddressKind.USER_ID):
+            if found := getattr(person, kind):
+                return cls(kind=kind, id=found)
+        raise ValueError("an identity names someone")
+
+
+def _callback(url: str) -> str:
+    parts = urlsplit(url)
+    local = parts.hostname in ("127.0.0.1", "localhost", "::1")
+    if parts.scheme != "https" and not (parts.scheme == "http" and local):
+        raise ValueError("a completion callback goes to an https address")
+    if parts.username or parts.password or parts.fragment:
+        raise ValueError("a completion callback carries no credentials and no fragment in its address")
+    return url
+
+
+CallbackUrl = Annotated[str, StringConstraints(strict=True, max_length=2000), AfterValidator(_callback)]
+"""Where a completed approval is announced."""
 
 
 class Request(Frozen):
@@ -227,12 +277,20 @@ class Request(Frozen):
     idempotency_scope: Id | None = None
     ttl: Annotated[timedelta, Field(gt=timedelta(0), le=MAX_TTL)] = DEFAULT_TTL
     reason: Text | None = None
+    chat_id: Id | None = None
+    """The chat whose people see the card; without it the private chats of those who may decide."""
+    reply_to: Id | None = None
+    """The message that the card answers."""
+    callback_url: CallbackUrl | None = None
+    """Where the outcome is posted, signed, when it is there."""
     surface: Surface = Surface.CLIENT
+    asked_by: Id | None = None
+    """The name of the token that the agent showed."""
 
     @property
     def sha256(self) -> str:
         """What tells this request from another one under the same id: all of it but the door it came through."""
-        fields = self.model_dump(mode="json", exclude={"surface", "arguments"})
+        fields = self.model_dump(mode="json", exclude={"surface", "asked_by", "arguments"})
         return sha256(canonical_json({**fields, "arguments": self.arguments}))
 
 
@@ -292,6 +350,14 @@ class Plan(Frozen):
     """How long after the deadline an in-time decision may still arrive."""
     supersedes: tuple[str, ...] = ()
     """Open approvals of the same conversation that this one replaces."""
+    asked_at: datetime
+    asked_by: str | None = None
+    """The agent that asked, by the name of its token."""
+    tenant_key: str | None = None
+    """The tenant that is meant where an identity names none."""
+    addresses: tuple[Address, ...] = ()
+    """Where its card goes; nowhere, if it is decided without one."""
+    callback_url: str | None = None
 
     @property
     def hash_is_true(self) -> bool:
@@ -361,6 +427,8 @@ class State(Frozen):
     requester: Identity
     request_reason: str | None = None
     """Why the agent wants it."""
+    asked_by: str | None = None
+    """The agent that asked, by the name of its token."""
     status: Status | None = None
     reason: str | None = None
     """Why it ended so."""

@@ -8,7 +8,8 @@ AssentError
 ├── ConversationBusy                     the conversation has an open request, and the caller asked not to wait
 ├── ApprovalNotFound                     neither Temporal nor the ledger knows the approval
 ├── ApprovalInterrupted                  the approval's workflow was ended by hand; only the ledger knows what ran
-└── Unavailable                          Temporal or the workers did not answer; nothing was lost
+├── NotAllowed                           the HTTP API does not know the token, or it does not reach that far
+└── Unavailable                          Temporal, the workers or the HTTP API did not answer; nothing was lost
 """
 
 from __future__ import annotations
@@ -76,6 +77,11 @@ class ApprovalInterrupted(AssentError):
             "Whether its call ran, only the ledger can tell: do not repeat the call before it was checked."
         )
         self.approval_id = approval_id
+        self.how = how
+
+
+class NotAllowed(AssentError):
+    """The HTTP API does not know the token, or the token does not reach that far; nothing was done."""
 
 
 class Unavailable(AssentError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 
 from assent.contracts import Decision, Outcome, Plan, Stage, Status, VerdictKind
@@ -15,18 +16,21 @@ _STATUS_OF = {
 }
 
 
-def objection(plan: Plan, decision: Decision, message_id: str | None = None) -> VerdictKind | None:
-    """Why a decision cannot count whatever the approval's state: it is about something else, or someone else's."""
+def objection(plan: Plan, decision: Decision, cards: Collection[str]) -> VerdictKind | None:
+    """Why a decision cannot count whatever the approval's state: it is about something else, or someone else's.
+
+    cards: the messages on which this approval was shown.
+    """
     about_this_call = (
         decision.approval_id == plan.approval_id
         and decision.stage is Stage.CALL
-        and decision.message_id in (None, message_id)
+        and (decision.message_id is None or decision.message_id in cards)
         and plan.hash_is_true
         and decision.payload_sha256 == plan.payload_sha256
     )
     if not about_this_call:
         return VerdictKind.TAMPERED
-    if not plan.approvers.include(decision.actor, plan.requester):
+    if not plan.approvers.include(decision.actor.within(plan.tenant_key), plan.requester):
         return VerdictKind.FORBIDDEN
     return None
 

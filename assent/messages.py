@@ -13,6 +13,7 @@ from assent.contracts import (
     Id,
     Identity,
     Judged,
+    Manifest,
     Outcome,
     Plan,
     Request,
@@ -58,6 +59,15 @@ class AuditEntry(Frozen):
     reason: str | None = None
     error: str | None = None
     content_sha256: str | None = None
+
+
+class AuditRecord(Frozen):
+    """One line of an approval's audit, as it is chained."""
+
+    seq: int
+    entry: AuditEntry
+    previous: str
+    hash: str
 
 
 class Preparation(Frozen):
@@ -155,6 +165,46 @@ class Settlement(Frozen):
     closed_at: datetime
 
 
+class Settled(Frozen):
+    """What *settle* did."""
+
+    outcome: Outcome
+    """The ending that stands."""
+    cards_due: bool = False
+    """Whether a card does not show it yet."""
+
+
+class Delivery(Frozen):
+    """Input of *deliver*: one card of a plan, for one of its addresses."""
+
+    approval_id: str
+    place: int = 0
+    generation: int = 1
+
+
+class Delivered(Frozen):
+    """What became of a card: its message, or why it can never be delivered."""
+
+    message_id: str | None = None
+    refused: str | None = None
+
+
+class Revision(Frozen):
+    """Input of *show*: bring an approval's cards to how it stands."""
+
+    approval_id: str
+    decided: Judged | None = None
+    """The decision that stands, while the ledger does not know it yet."""
+
+
+class Announcement(Frozen):
+    """Input of *announce*: the outcome, for whoever asked to be told."""
+
+    url: str
+    outcome: Outcome
+    ended_at: datetime
+
+
 class Withdrawal(Frozen):
     """The *cancel* signal."""
 
@@ -198,15 +248,18 @@ class RecallKind(StrEnum):
     RECORD = "record"
     VERDICT = "verdict"
     CONTENT = "content"
+    TOOLS = "tools"
+    AUDIT = "audit"
 
 
 class Recall(Frozen):
     """A question to the ledger, asked through Temporal by a client that has no database."""
 
     kind: RecallKind
-    approval_id: str
+    approval_id: str = ""
     decision: Decision | None = None
     offset: int = 0
+    """Where to go on: a character of the content, a tool, an entry of the audit."""
 
 
 class Recalled(Frozen):
@@ -216,14 +269,31 @@ class Recalled(Frozen):
     outcome: Outcome | None = None
     verdict: Verdict | None = None
     chunk: str | None = None
+    manifests: tuple[Manifest, ...] = ()
+    entries: tuple[AuditRecord, ...] = ()
     next_offset: int | None = None
+    """Where the rest begins, if there is more."""
+
+
+class Shelf(Frozen):
+    """The cards of an approval, by their message ids."""
+
+    generation: int = 0
+    sent_at: datetime | None = None
+    """When the newest of them were there."""
+    message_ids: tuple[str, ...] = ()
+    refused: str | None = None
+    """Why none of them can be delivered."""
+    complete: bool = True
+    """Whether none is on its way."""
 
 
 class Carried(Frozen):
     """What an approval takes along when it continues as new."""
 
     plan: Plan
-    delivered_at: datetime
+    opened_at: datetime
+    cards: Shelf
     judged: tuple[Judged, ...]
     unwritten: tuple[AuditEntry, ...]
     malformed: int

@@ -9,6 +9,8 @@ from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSear
 
 APPROVALS_QUEUE = "assent-approvals"
 """Where workflows and their own activities run."""
+OUTBOUND_QUEUE = "assent-outbound"
+"""Where cards and announcements wait for a Feishu or an agent that does not answer; they hold up nothing else."""
 TOOLS_QUEUE = "assent-tools"
 """Where a tool runs that names no queue of its own."""
 
@@ -16,6 +18,7 @@ APPROVAL = "Approval"
 FROZEN_REVIEW = "FrozenReview"
 SETTLING = "Settling"
 RECALL = "Recall"
+ANNOUNCING = "Announcing"
 
 PREPARE = "prepare"
 EXECUTE = "execute"
@@ -24,6 +27,9 @@ CLOSE_CLAIM = "close_claim"
 WRITE_AUDIT = "write_audit"
 SETTLE = "settle"
 RECALL_RECORD = "recall"
+DELIVER = "deliver"
+SHOW = "show"
+ANNOUNCE = "announce"
 
 DECIDE = "decide"
 CANCEL = "cancel"
@@ -57,6 +63,10 @@ def approval_workflow(approval_id: str) -> str:
 
 def review_workflow(idempotency_key: str) -> str:
     return f"frozen/{hashlib.sha256(idempotency_key.encode()).hexdigest()}"
+
+
+def announcing_workflow(approval_id: str) -> str:
+    return f"announcing/{approval_id}"
 
 
 def settling_workflow(approval_id: str, unique: str) -> str:

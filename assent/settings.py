@@ -6,8 +6,9 @@ import os
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 
@@ -27,6 +28,18 @@ def _seconds(value: object) -> object:
         return timedelta(seconds=float(value)) if isinstance(value, str) else value
     except ValueError:
         return value  # pydantic reads the other forms
+
+
+_DOMAINS = {"feishu": "https://open.feishu.cn", "lark": "https://open.larksuite.com"}
+
+
+def _domain(value: str) -> str:
+    known = _DOMAINS.get(value, value).rstrip("/")
+    parts = urlsplit(known)
+    local = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1")
+    if parts.scheme != "https" and not local:
+        raise ValueError("say feishu, lark, or an https address")
+    return known
 
 
 Positive = Annotated[timedelta, BeforeValidator(_seconds), AfterValidator(_positive)]
@@ -49,6 +62,27 @@ class Settings(BaseSettings):
     """How long after the decision a call may still begin."""
     grace: Positive = timedelta(seconds=3)
     """How long after the deadline an in-time decision may still arrive."""
+
+    feishu_app_id: str = ""
+    """The app that sends cards; without one, approvals are decided by other doors."""
+    feishu_app_secret: SecretStr = SecretStr("")
+    feishu_encrypt_key: SecretStr = SecretStr("")
+    """Encrypts and signs callbacks; once set, nothing else is accepted."""
+    feishu_verification_token: SecretStr = SecretStr("")
+    """The token that callbacks carry."""
+    feishu_domain: Annotated[str, AfterValidator(_domain)] = Field(default="feishu", validate_default=True)
+    """`feishu`, `lark`, or an address of your own."""
+    feishu_tenant_key: str = ""
+    """The company whose people are meant where an identity names no tenant; callbacks of others are refused."""
+    texts: Path | None = None
+    """A directory with texts that replace ours, `en.toml` and `zh-CN.toml`."""
+    tokens: Path | None = None
+    """The file with the tokens of the agents."""
+    callback_secret: SecretStr = SecretStr("")
+    """Signs completion callbacks."""
+    host: str = "127.0.0.1"
+    """Where the webhook listens."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8500
 
     @field_validator("tools", mode="before")
     @classmethod

@@ -13,8 +13,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from assent.client import Approval
 from assent.contracts import Approvers, DecisionKind, Identity, Judged, Outcome, State, Verdict, VerdictKind
+from assent.door import Approval
 
 MASK = "•••"
 """What stands in the place of a sensitive argument."""

@@ -3,6 +3,20 @@
 from ledger.claims import Beginning, Ending, Holder, Right
 from ledger.database import Ledger
 from ledger.engine import is_refusal
+from ledger.messages import Message, MessageKind, Record, Shown, Slot
 from ledger.schema import ClaimState
 
-__all__ = ["Beginning", "ClaimState", "Ending", "Holder", "Ledger", "Right", "is_refusal"]
+__all__ = [
+    "Beginning",
+    "ClaimState",
+    "Ending",
+    "Holder",
+    "Ledger",
+    "Message",
+    "MessageKind",
+    "Record",
+    "Right",
+    "Shown",
+    "Slot",
+    "is_refusal",
+]

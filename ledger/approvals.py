@@ -26,6 +26,7 @@ from assent.judgement import after_ending, concluded, objection, refusal_entry
 from assent.messages import AuditEntry, AuditEvent, Closing, Prepared, Settlement
 from ledger import audit, claims
 from ledger.engine import insert, inserted
+from ledger.messages import messages_of
 from ledger.schema import approvals, conversations, decisions
 
 
@@ -67,6 +68,7 @@ async def register(
         once="write_request",
         actor=request.requester,
         surface=request.surface,
+        proof=f"token:{request.asked_by}" if request.asked_by else None,
         payload_sha256=plan.payload_sha256 if plan else None,
         event_id=request.event_id,
         message_id=request.message_id,
@@ -154,7 +156,7 @@ async def state_of(connection: AsyncConnection, approval_id: str) -> State | Non
 _MOST_SHOWN = 150
 """How many decisions one answer carries."""
 _NOT_RUN = frozenset({Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.SUPERSEDED})
-_SHOWN = ("request_reason", "payload", "payload_sha256", "sensitive", "risk", "approvers", "deadline")
+_SHOWN = ("request_reason", "asked_by", "payload", "payload_sha256", "sensitive", "risk", "approvers", "deadline")
 
 
 async def judge_late(connection: AsyncConnection, decision: Decision, now: datetime) -> Verdict:
@@ -163,7 +165,8 @@ async def judge_late(connection: AsyncConnection, decision: Decision, now: datet
     plan = await plan_of(connection, decision.approval_id)
     if outcome is None:
         return Verdict(kind=VerdictKind.MISSING)
-    kind = (objection(plan, decision) if plan else None) or after_ending(outcome.status)
+    cards = {message.message_id or "" for message in await messages_of(connection, decision.approval_id)}
+    kind = (objection(plan, decision, cards) if plan else None) or after_ending(outcome.status)
     judged = Judged.of(decision, kind, decision.received_at or now)
     if not await _remember(connection, decision.approval_id, judged):
         first = await _judged(connection, decision.approval_id, decision.event_id)

@@ -10,8 +10,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from assent.content import Content
 from assent.contracts import Decision, Manifest, Outcome, Plan, Request, State, Verdict
-from assent.messages import AuditBatch, AuditEntry, Closing, Prepared, Report, Settlement, ToolCall
-from ledger import approvals, audit, claims
+from assent.messages import AuditBatch, AuditEntry, AuditRecord, Closing, Prepared, Report, Settlement, ToolCall
+from ledger import approvals, audit, claims, messages
 from ledger.engine import insert, open_engine, reading, writing
 from ledger.migrate import current_version, upgrade
 from ledger.schema import audit as audit_table
@@ -57,6 +57,14 @@ class Ledger:
             text = found.scalar_one_or_none()
         return Manifest.model_validate_json(text) if text else None
 
+    async def manifests(self, offset: int, limit: int) -> tuple[tuple[Manifest, ...], int | None]:
+        """The tools from *offset* on, by name, and where the rest begins."""
+        async with reading(self._engine) as connection:
+            page = select(catalogue.c.manifest).order_by(catalogue.c.name).offset(offset).limit(limit + 1)
+            found = (await connection.execute(page)).scalars().all()
+        manifests = tuple(Manifest.model_validate_json(text) for text in found[:limit])
+        return manifests, offset + limit if len(found) > limit else None
+
     # Approvals
 
     async def register(
@@ -84,6 +92,24 @@ class Ledger:
     async def judge_late(self, decision: Decision) -> Verdict:
         async with writing(self._engine) as connection:
             return await approvals.judge_late(connection, decision, datetime.now(UTC))
+
+    # Messages
+
+    async def intend(self, slot: messages.Slot) -> messages.Message | None:
+        async with writing(self._engine) as connection:
+            return await messages.intend(connection, slot, datetime.now(UTC))
+
+    async def sent(self, slot: messages.Slot, message_id: str, chat_id: str | None, shown: messages.Shown) -> None:
+        async with writing(self._engine) as connection:
+            await messages.sent(connection, slot, message_id, chat_id, shown, datetime.now(UTC))
+
+    async def shows(self, slot: messages.Slot, shown: messages.Shown) -> None:
+        async with writing(self._engine) as connection:
+            await messages.shows(connection, slot, shown)
+
+    async def record(self, approval_id: str) -> messages.Record | None:
+        async with reading(self._engine) as connection:
+            return await messages.record_of(connection, approval_id)
 
     # Claims
 
@@ -120,6 +146,28 @@ class Ledger:
                 select(audit_table.c.body).where(audit_table.c.approval_id == approval_id).order_by(audit_table.c.seq)
             )
             return [AuditEntry.model_validate_json(body) for body in bodies.scalars()]
+
+    async def records(self, approval_id: str, offset: int, limit: int) -> tuple[tuple[AuditRecord, ...], int | None]:
+        """The audit of one approval from *offset* on, as it is chained, and where the rest begins."""
+        async with reading(self._engine) as connection:
+            page = (
+                select(audit_table)
+                .where(audit_table.c.approval_id == approval_id)
+                .order_by(audit_table.c.seq)
+                .offset(offset)
+                .limit(limit + 1)
+            )
+            found = (await connection.execute(page)).all()
+        records = tuple(
+            AuditRecord(
+                seq=row.seq,
+                entry=AuditEntry.model_validate_json(row.body),
+                previous=row.previous,
+                hash=row.hash,
+            )
+            for row in found[:limit]
+        )
+        return records, offset + limit if len(found) > limit else None
 
     async def verify(self, expected_head: str | None = None) -> list[str]:
         async with reading(self._engine) as connection:

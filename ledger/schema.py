@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0001"
+VERSION = "0002"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -95,6 +95,20 @@ late_results = Table(
     Column("error", Text),
 )
 """What an attempt found out after it had been given up on."""
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("approval_id", Text, primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("generation", Integer, primary_key=True, autoincrement=False),
+    Column("place", Integer, primary_key=True, autoincrement=False),
+    Column("tried_at", Text, nullable=False),
+    Column("message_id", Text),
+    Column("chat_id", Text),
+    Column("shown", Text),
+)
+"""What was sent to Feishu. A row without a message id was tried: it may have arrived or not."""
 
 catalogue = Table(
     "catalogue",

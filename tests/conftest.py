@@ -11,18 +11,22 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
 from temporalio.client import Client
 
+from activities.cards import CardActivities
+from activities.feishu import Feishu
 from assent import ApprovalHandle, Assent, Identity, Outcome
 from assent.settings import Settings
 from assent.tools import registry
+from cards import Wording
 from ledger import Ledger
 from tests import parts
 from tests import tools as tools_for_tests
-from workers.approvals import approvals_worker
+from workers.approvals import approvals_worker, outbound_worker
 from workers.setup import set_up
 from workers.tools import tool_workers
 
@@ -109,13 +113,19 @@ class Service:
         return [entry.event.value for entry in await self.ledger.entries(approval_id)]
 
 
-async def open_service(stack: AsyncExitStack, client: Client, url: str, *, workers: bool = True) -> Service:
-    """Set up a service on a database; with its workers in this process unless a test brings its own."""
+async def open_service(
+    stack: AsyncExitStack, client: Client, url: str, *, workers: bool = True, **more: Any
+) -> Service:
+    """Set up a service on a database; with its workers in this process unless a test brings its own.
+
+    more: further settings, for example of a Feishu app.
+    """
     settings = Settings(
         database_url=url,
         heartbeat_timeout=HEARTBEAT,
         grace=timedelta(milliseconds=500),
         start_within=timedelta(minutes=2),
+        **more,
     )
     await set_up(client, settings)
     ledger = Ledger.open(url)
@@ -123,7 +133,14 @@ async def open_service(stack: AsyncExitStack, client: Client, url: str, *, worke
     assert tools_for_tests.mark.name in registry.tools
     await ledger.publish((tool.manifest for tool in registry.tools.values()), datetime.now(UTC))
     if workers:
-        for worker in (approvals_worker(client, ledger, settings), *tool_workers(client, ledger, registry)):
+        cards = None
+        if feishu := Feishu.of(settings):
+            stack.push_async_callback(feishu.close)
+            cards = CardActivities(ledger, feishu, Wording.load(None))
+        own = [approvals_worker(client, ledger, settings, cards)]
+        if cards or settings.callback_secret.get_secret_value():
+            own.append(outbound_worker(client, settings, cards))
+        for worker in (*own, *tool_workers(client, ledger, registry)):
             if worker.task_queue != "nobody":
                 await stack.enter_async_context(worker)
     return Service(client, ledger, settings, await Assent.connect(client=client))

@@ -25,6 +25,8 @@ from assent.payload import canonical_payload, sha256
 from ledger.engine import writing
 from tests import parts
 from tests.conftest import ME, Service, new_database, open_service
+from tests.feishu import open_office
+from tests.record_card_histories import CARD_PATHS
 from tests.test_conversations import purge
 
 HISTORIES = Path(__file__).parent / "histories"
@@ -324,19 +326,25 @@ async def settling(service: Service, directory: str) -> str:
     return (await handed_over(service, directory))[1]
 
 
+ALL_PATHS = [*PATHS, *CARD_PATHS]
+
+
 async def record(wanted: list[str]) -> None:
-    server = parts.TemporalServer(settings=[f"limit.historySize.suggestContinueAsNew={LONG_HISTORY}"])
+    server = parts.TemporalServer(settings=[f"limit.historySize.suggestContinueAsNew={LONG_HISTORY}"], namespaces=1)
     server.start()
     try:
-        await parts.connect(server.address)
-        client = await Client.connect(server.address, data_converter=pydantic_data_converter, identity="recorder")
         with tempfile.TemporaryDirectory() as directory:
             async with AsyncExitStack() as stack:
-                service = await open_service(stack, client, await new_database("sqlite", Path(directory)))
+                service = await open_service(
+                    stack, await _recorder(server, "default"), await new_database("sqlite", Path(directory))
+                )
+                office = await open_office(stack, await _recorder(server, "n0"), Path(directory))
                 for name in wanted:
                     own = Path(directory) / name
                     own.mkdir()
-                    workflow_id, _, run_id = (await PATHS[name](service, str(own))).partition("#")
+                    client = office.service.client if name in CARD_PATHS else service.client
+                    told = CARD_PATHS[name](office, own) if name in CARD_PATHS else PATHS[name](service, str(own))
+                    workflow_id, _, run_id = (await told).partition("#")
                     history = await client.get_workflow_handle(workflow_id, run_id=run_id or None).fetch_history()
                     text = json.dumps(json.loads(history.to_json()), separators=(",", ":"))
                     (HISTORIES / f"{name}.json").write_text(text.replace(directory, "/tmp/histories") + "\n")
@@ -345,7 +353,14 @@ async def record(wanted: list[str]) -> None:
         server.kill()
 
 
+async def _recorder(server: parts.TemporalServer, namespace: str) -> Client:
+    await parts.connect(server.address, namespace)
+    return await Client.connect(
+        server.address, namespace=namespace, data_converter=pydantic_data_converter, identity="recorder"
+    )
+
+
 if __name__ == "__main__":
     HISTORIES.mkdir(exist_ok=True)
-    missing = [name for name in PATHS if not (HISTORIES / f"{name}.json").exists()]
+    missing = [name for name in ALL_PATHS if not (HISTORIES / f"{name}.json").exists()]
     asyncio.run(record(sys.argv[1:] or missing))

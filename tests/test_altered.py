@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 from temporalio.testing import ActivityEnvironment
 
-from activities import ToolActivities
+from activities.tools import ToolActivities
 from assent import ApprovalHandle, ApprovalInterrupted, Registry, names, tool
 from assent.messages import ReportKind, ToolCall
 from assent.tools import registry

@@ -12,7 +12,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import psutil
 import pytest
 from click.testing import CliRunner
@@ -20,8 +22,9 @@ from click.testing import CliRunner
 from assent import Assent, Identity
 from assent.command import cli
 from tests import parts
+from tests.feishu import buttons
 
-ME = Identity(open_id="ou_me")
+ME = Identity(open_id="ou_requester")
 
 
 class Dev:
@@ -29,13 +32,13 @@ class Dev:
 
     def __init__(self, directory: Path, **environment: str) -> None:
         self.directory = directory
-        self.port, self.ui_port = parts.free_port(), parts.free_port()
+        self.port, self.ui_port, self.chat_port, self.api_port = (parts.free_port() for _ in range(4))
         self._environment = environment
         self._output = directory.with_name(f"{self.port}.output")
 
     def start(self) -> None:
-        places = {"DIR": str(self.directory), "PORT": str(self.port), "UI_PORT": str(self.ui_port)}
-        environment = {f"ASSENT_DEV_{name}": value for name, value in places.items()}
+        environment = {f"ASSENT_DEV_{name}": str(port) for name, port in self.ports.items()}
+        environment["ASSENT_DEV_DIR"] = str(self.directory)
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "workers.dev"],
@@ -44,6 +47,15 @@ class Dev:
                 process_group=0,
                 env=parts.worker_environment(**environment, **self._environment),
             )
+
+    @property
+    def ports(self) -> dict[str, int]:
+        return {
+            "PORT": self.port,
+            "UI_PORT": self.ui_port,
+            "CHAT_PORT": self.chat_port,
+            "API_PORT": self.api_port,
+        }
 
     @property
     def said(self) -> str:
@@ -112,7 +124,7 @@ def test_it_works_as_printed_remembers_and_leaves_nothing_behind(dev: Dev, monke
     )
 
     family = dev.family()
-    assert len(family) == 3
+    assert len(family) == 5
     dev.press_ctrl_c()
     assert dev.process.wait(30) == 0, dev.said
     assert all_gone(family)
@@ -122,22 +134,51 @@ def test_it_works_as_printed_remembers_and_leaves_nothing_behind(dev: Dev, monke
     asyncio.run(finds_the_earlier_approval_and_asks_anew(dev, commands[-1][-1]))
 
     family = dev.family()
-    tools = next(member for member in family if "workers.tools" in member.cmdline())
-    tools.kill()
+    approvals = next(member for member in family if "workers.approvals" in member.cmdline())
+    approvals.kill()
     assert dev.process.wait(30) == 1
-    assert "tools ended with code -9. The end of " in dev.said
-    assert "tools are served: book_room" in dev.said.rpartition("The end of")[2]
+    assert "approvals ended with code -9. The end of " in dev.said
+    assert "approvals are served" in dev.said.rpartition("The end of")[2]
     assert all_gone(family)
 
 
 async def finds_the_earlier_approval_and_asks_anew(dev: Dev, earlier: str) -> None:
     gate = await Assent.connect(client=await parts.connect(f"127.0.0.1:{dev.port}"))
     assert (await gate.approval(earlier).outcome()).status == "executed"
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{dev.chat_port}") as chat:
+        found = (await chat.get("/api/messages")).json()["messages"]
+        assert [card["content"]["schema"] for card in found] == ["2.0"]
     handle = await gate.request("send_invoice", {"to": "bob@example.com", "amount": "1"}, requester=ME)
     state = await handle.state()
     verdict = await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
     outcome = await handle.outcome()
     assert (verdict.kind, outcome.status, outcome.content["invoice"]) == ("accepted", "executed", 2)
+
+
+def test_a_tool_that_takes_its_worker_with_it_freezes_and_the_worker_is_started_again(dev: Dev) -> None:
+    dev.start()
+    dev.comes_up()
+    with httpx.Client(base_url=f"http://127.0.0.1:{dev.chat_port}", timeout=10) as chat:
+        labels = [shortcut["label"]["en"] for shortcut in chat.get("/api/shortcuts").json()]
+        asked = {"open_id": "ou_requester", "chat_id": "oc_team"}
+        filed = chat.post(f"/api/shortcuts/{labels.index('Migrate a database')}", json=asked)
+        assert filed.json()["status"] == 201, filed.text
+
+        def card() -> dict[str, Any]:
+            found: list[dict[str, Any]] = chat.get("/api/messages").json()["messages"]
+            return found[-1] if found else {"content": {}}
+
+        eventually(lambda: "approve" in buttons(card()["content"]))
+        press = {"message_id": card()["message_id"], "open_id": "ou_requester"}
+        pressed = chat.post("/api/clicks", json=press | {"value": value_of(card(), "approve")})
+        assert pressed.json()["toast"]["type"] == "success"
+        eventually(lambda: card()["content"]["header"]["template"] in ("violet", "purple"))
+    assert "tools was killed in the middle of its work; it is started again." in dev.said
+    assert len((dev.directory / "outbox" / "migrations.jsonl").read_text().splitlines()) == 1
+
+
+def value_of(message: dict[str, Any], decision: str) -> Any:
+    return buttons(message["content"])[decision]["behaviors"][0]["value"]
 
 
 def test_ctrl_c_and_even_a_kill_while_it_starts_leave_nothing_behind(dev: Dev) -> None:
@@ -151,10 +192,10 @@ def test_ctrl_c_and_even_a_kill_while_it_starts_leave_nothing_behind(dev: Dev) -
 
 
 def test_busy_port_is_named_with_the_way_out(dev: Dev) -> None:
-    for variable, port in (("ASSENT_DEV_PORT", dev.port), ("ASSENT_DEV_UI_PORT", dev.ui_port)):
+    for name, port in dev.ports.items():
         with socket.create_server(("127.0.0.1", port)):
             said = dev.refused()
-        assert said == f"Port {port} is in use; stop what uses it, or choose another with {variable}=….\n"
+        assert said == f"Port {port} is in use; stop what uses it, or choose another with ASSENT_DEV_{name}=….\n"
 
 
 def test_a_part_that_cannot_start_says_why(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from assent import Assent, Identity, InvalidRequest, Unhashable
 from assent.names import approval_workflow
 from assent.payload import MAX_PAYLOAD_BYTES
+from assent.temporal_door import TemporalDoor
 from tests import parts
 from tests.conftest import ME
 
@@ -26,7 +27,8 @@ async def gate(temporal_address: str, namespaces: Iterator[str]) -> Assent:
 
 async def is_started(gate: Assent, approval_id: str) -> bool:
     try:
-        await gate._client.get_workflow_handle(approval_workflow(approval_id)).describe()
+        assert isinstance(gate._door, TemporalDoor)
+        await gate._door._client.get_workflow_handle(approval_workflow(approval_id)).describe()
         return True
     except RPCError as error:
         if error.status is RPCStatusCode.NOT_FOUND:

@@ -318,10 +318,11 @@ def test_no_name_of_a_parameter_collides_with_ours() -> None:
 def test_public_names_are_pinned() -> None:
     assert sorted(assent.__all__) == [
         "Approval", "ApprovalConflict", "ApprovalHandle", "ApprovalInterrupted", "ApprovalNotFound", "Approvers",
-        "Assent", "AssentError", "ConversationBusy", "Decision", "DecisionKind", "Identity", "InvalidRequest",
-        "InvalidTool", "Outcome", "Phase", "ProbeAnswer", "ProbeResult", "Registry", "Risk", "Stage", "State",
-        "Status", "Surface", "Tool", "ToolContext", "ToolOutcome", "ToolResult", "Unavailable", "Unhashable",
-        "Verdict", "VerdictKind", "WhenPending", "http_tool", "tool",
+        "Assent", "AssentError", "AuditRecord", "ConversationBusy", "Decision", "DecisionKind", "Identity",
+        "InvalidRequest", "InvalidTool", "NotAllowed", "Outcome", "Phase", "ProbeAnswer", "ProbeResult", "Registry",
+        "Risk", "Stage", "State", "Status", "Surface", "SyncApproval", "SyncAssent", "Tool", "ToolContext",
+        "ToolDescription", "ToolOutcome", "ToolResult", "Unavailable", "Unhashable", "Verdict", "VerdictKind",
+        "WhenPending", "http_tool", "tool",
     ]  # fmt: skip
     assert all(getattr(assent, name) is not None for name in assent.__all__)
     with pytest.raises(AttributeError, match="no_such_name"):

@@ -53,6 +53,12 @@ def guarded_mark(path: str, secret: str) -> int:
     return leave_mark(path)
 
 
+@tool(approvers=[Identity(open_id="ou_approver"), Identity(open_id="ou_operator")])
+def by_two(path: str) -> int:
+    """Whom either of two people may decide."""
+    return leave_mark(path)
+
+
 @tool
 def ends_with(path: str, outcome: ToolOutcome, authorize_url: str | None = None) -> ToolResult:
     """Say how it ended."""

@@ -10,7 +10,10 @@ from temporalio.worker import Worker
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 import workflows
-from activities import ApprovalActivities
+from activities.announcements import AnnouncementActivities
+from activities.approvals import ApprovalActivities
+from activities.cards import CardActivities
+from activities.feishu import Feishu
 from assent import names
 from assent.settings import Settings
 from ledger import Ledger
@@ -23,27 +26,48 @@ _log = logging.getLogger(__name__)
 RESTRICTIONS = SandboxRestrictions.default.with_passthrough_modules("workflows", "assent")
 
 
-def approvals_worker(client: Client, ledger: Ledger, settings: Settings) -> Worker:
-    own = ApprovalActivities(ledger, settings)
+def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: CardActivities | None = None) -> Worker:
+    """The workflows, and the activities they run by themselves."""
+    own = ApprovalActivities(ledger, settings, cards)
     return Worker(
         client,
         task_queue=names.APPROVALS_QUEUE,
         workflows=workflows.ALL,
         workflow_runner=SandboxedWorkflowRunner(RESTRICTIONS),
-        activities=[own.prepare, own.close_claim, own.write_audit, own.settle, own.recall],
+        activities=[
+            *(own.prepare, own.close_claim, own.write_audit, own.settle, own.recall),
+            *([cards.deliver] if cards else ()),
+        ],
         # When this worker dies, its workflows wait this long for it before another takes them.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=5),
         graceful_shutdown_timeout=timedelta(seconds=20),
     )
 
 
+def outbound_worker(client: Client, settings: Settings, cards: CardActivities | None) -> Worker:
+    """What waits for Feishu or for an agent, with slots of its own: it holds up no approval."""
+    announcements = AnnouncementActivities(settings.callback_secret)
+    return Worker(
+        client,
+        task_queue=names.OUTBOUND_QUEUE,
+        activities=[announcements.announce, *([cards.deliver, cards.show] if cards else ())],
+        graceful_shutdown_timeout=timedelta(seconds=20),
+    )
+
+
 async def main(settings: Settings) -> None:
+    wording = process.load_wording(settings)
     client = await process.open_temporal()
     ledger = await process.open_ledger(settings)
+    feishu = Feishu.of(settings)
+    cards = CardActivities(ledger, feishu, wording) if feishu else None
     try:
         _log.info("approvals are served in namespace %s", client.namespace)
-        await process.serve([approvals_worker(client, ledger, settings)])
+        own = approvals_worker(client, ledger, settings, cards)
+        await process.serve([own, outbound_worker(client, settings, cards)])
     finally:
+        if feishu:
+            await feishu.close()
         await ledger.dispose()
 
 

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
@@ -18,12 +18,15 @@ from temporalio.service import RPCError
 from temporalio.worker import Worker
 
 from assent import names
-from assent.client import connect_temporal
 from assent.errors import AssentError
 from assent.settings import Settings
+from assent.temporal import connect_temporal
 from assent.tools import Registry, registry
 from ledger import Ledger
 from ledger.schema import VERSION
+
+if TYPE_CHECKING:
+    from cards import Wording
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +38,8 @@ class Misconfigured(AssentError):
 def run(main: Callable[[Settings], Coroutine[Any, Any, None]]) -> None:
     """Run a process to its end. An operator's mistake ends it with one sentence, not with a traceback."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("alembic").setLevel(logging.WARNING)
+    for chatty in ("alembic", "httpx"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     code = 0
     try:
         asyncio.run(main(read_settings()))
@@ -57,6 +61,16 @@ def read_settings() -> Settings:
     except ValidationError as error:
         problems = "; ".join(f"ASSENT_{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
         raise Misconfigured(f"{problems}. Correct the variable and start again.") from None
+
+
+def load_wording(settings: Settings) -> Wording:
+    """The texts that people read, with what the operator replaced in them."""
+    from cards import Wording  # only the processes that speak to people need it
+
+    try:
+        return Wording.load(settings.texts)
+    except ValueError as error:
+        raise Misconfigured(f"ASSENT_TEXTS: {error}") from None
 
 
 async def open_ledger(settings: Settings, *, must_be_set_up: bool = True) -> Ledger:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -86,6 +87,17 @@ def delete_customer(customer: str, password: str) -> dict[str, Any]:
     `password` is part of what is approved and hashed, and masked where people look at the call.
     """
     return {"deleted": customer, "deletions": _write("deletions", {"customer": customer})}
+
+
+@tool(risk="high")
+def migrate_database(version: int, ctx: ToolContext) -> None:
+    """Migrate a database, and lose the worker in the middle of it. Ends `frozen`.
+
+    The process that runs it is killed outright, as by a power cut. Nobody can know how far it came, so nobody says
+    that it was done, or that it failed; and it is not begun again.
+    """
+    _write("migrations", {"version": version, "approval": ctx.approval_id})
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _outbox(name: str) -> Path:

@@ -8,8 +8,8 @@ from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client
 
-from assent.client import connect_temporal
 from assent.settings import Settings
+from assent.temporal import connect_temporal
 from ledger.migrate import NewerSchema
 from workers import process
 

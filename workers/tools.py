@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities import ToolActivities
+from activities.tools import ToolActivities
 from assent.settings import Settings
 from assent.tools import Registry
 from ledger import Ledger

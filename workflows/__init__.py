@@ -1,10 +1,18 @@
 """decide: deterministic Temporal workflows."""
 
+from workflows.announcing import AnnouncingWorkflow
 from workflows.approval import ApprovalWorkflow
 from workflows.frozen import FrozenReviewWorkflow
 from workflows.recall import RecallWorkflow
 from workflows.settling import SettlingWorkflow
 
-ALL = [ApprovalWorkflow, FrozenReviewWorkflow, RecallWorkflow, SettlingWorkflow]
+ALL = [AnnouncingWorkflow, ApprovalWorkflow, FrozenReviewWorkflow, RecallWorkflow, SettlingWorkflow]
 
-__all__ = ["ALL", "ApprovalWorkflow", "FrozenReviewWorkflow", "RecallWorkflow", "SettlingWorkflow"]
+__all__ = [
+    "ALL",
+    "AnnouncingWorkflow",
+    "ApprovalWorkflow",
+    "FrozenReviewWorkflow",
+    "RecallWorkflow",
+    "SettlingWorkflow",
+]

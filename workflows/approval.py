@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError, WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
@@ -24,6 +26,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from assent.judgement import concluded
     from assent.messages import (
+        Announcement,
         Asked,
         AuditBatch,
         AuditEntry,
@@ -34,7 +37,9 @@ with workflow.unsafe.imports_passed_through():
         Prepared,
         Report,
         ReportKind,
+        Settled,
         Settlement,
+        Shelf,
         Supersession,
         ToolCall,
         VerdictQuestion,
@@ -43,6 +48,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import steps
     from workflows.details import details
     from workflows.docket import MOST_AT_ONCE, Docket
+    from workflows.post import Post
 
 _PROBE_LIMIT = timedelta(seconds=15)
 
@@ -57,6 +63,7 @@ class ApprovalWorkflow:
         self._request = asked.request
         self._phase = Phase.PENDING if carried else Phase.PREPARING
         self._docket = Docket(carried)
+        self._post = Post(self._docket, carried.cards if carried else Shelf())
 
     @workflow.run
     async def run(self, asked: Asked) -> Outcome:
@@ -74,6 +81,7 @@ class ApprovalWorkflow:
         plan = self._docket.plan
         assert plan is not None
         await self._wait(plan)
+        self._post.stop()
         if self._docket.status is not None:
             return await self._settle_undone(plan)
         report = await self._execute(plan)
@@ -134,10 +142,13 @@ class ApprovalWorkflow:
                 return
             if self._may_continue_as_new:
                 self._continue(plan)
-            left = plan.deadline + plan.grace - workflow.now()
-            if left <= timedelta(0):
-                self._docket.end(Status.EXPIRED, AuditEvent.EXPIRE)
+            self._post.send_if_due(plan)
+            now = workflow.now()
+            if now >= plan.deadline + plan.grace:
+                why = "its card could not be delivered before the deadline" if self._post.is_missing else None
+                self._docket.end(Status.EXPIRED, AuditEvent.EXPIRE, reason=why)
                 return
+            left = min(plan.deadline + plan.grace, self._post.due_at(plan)) - now
             await self._something_new(min(left, pause) if self._docket.unwritten else left)
 
     async def _something_new(self, timeout: timedelta) -> None:
@@ -155,6 +166,7 @@ class ApprovalWorkflow:
         self._show(Phase.EXECUTING)
         call = self._call(plan)
         attempt = plan.timeout + steps.RECORDING
+        showing = asyncio.create_task(self._post.show_running(plan, self._docket.accepted))
         try:
             report = await steps.on_tool_queue(
                 names.EXECUTE,
@@ -173,6 +185,8 @@ class ApprovalWorkflow:
             knows_more = closed.kind is not ReportKind.UNKNOWN or report.kind is ReportKind.NOT_BEGUN
             report = closed if knows_more else report
         self._docket.written(call.entries)
+        self._post.call_ended()
+        await showing
         return report
 
     async def _close_claim(self, plan: Plan, call: ToolCall, reason: str | None) -> Report:
@@ -278,15 +292,32 @@ class ApprovalWorkflow:
                 closed_at=workflow.now(),
             )
             try:
-                outcome = await step(names.SETTLE, settlement, Outcome, steps.SETTLING)
-            except ActivityError:
+                done = await step(names.SETTLE, settlement, Settled, steps.SETTLING)
+                outcome = done.outcome
+            except FailureError:
+                done = Settled(outcome=outcome, cards_due=True)
+            if done.cards_due:
                 await self._hand_over(settlement)
             self._docket.written(settlement.entries)
             settled = True
         self._docket.status = outcome.status
         workflow.upsert_search_attributes([names.STATUS.value_set(outcome.status)])
         self._describe()
+        await self._announce(outcome)
         return outcome
+
+    async def _announce(self, outcome: Outcome) -> None:
+        """Tell whoever asked to be told; that it may take days is not the approval's concern."""
+        if self._request.callback_url is None:
+            return
+        announcement = Announcement(url=self._request.callback_url, outcome=outcome, ended_at=workflow.now())
+        with contextlib.suppress(WorkflowAlreadyStartedError):  # a reset: it was announced before
+            await workflow.start_child_workflow(
+                names.ANNOUNCING,
+                announcement,
+                id=names.announcing_workflow(outcome.approval_id),
+                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+            )
 
     async def _hand_over(self, settlement: Settlement) -> None:
         await workflow.start_child_workflow(
@@ -340,6 +371,7 @@ class ApprovalWorkflow:
             tool=self._request.tool,
             requester=self._request.requester,
             request_reason=self._request.reason,
+            asked_by=self._request.asked_by,
             status=self._docket.status,
             reason=self._docket.reason,
             payload=plan.payload if plan else None,
@@ -392,7 +424,7 @@ class ApprovalWorkflow:
         batch = AuditBatch(approval_id=self._request.approval_id, entries=self._docket.next_entries)
         try:
             await steps.local(names.WRITE_AUDIT, batch, None, timedelta(seconds=2))
-        except ActivityError:
+        except FailureError:
             return False
         self._docket.written(batch.entries)
         return True
@@ -402,7 +434,7 @@ class ApprovalWorkflow:
         return workflow.info().is_continue_as_new_suggested() and len(self._docket.unwritten) <= MOST_AT_ONCE
 
     def _continue(self, plan: Plan) -> None:
-        workflow.continue_as_new(Asked(request=self._request, carried=self._docket.carried(plan)))
+        workflow.continue_as_new(Asked(request=self._request, carried=self._docket.carried(plan, self._post.shelf)))
 
     def _show(self, phase: Phase, *, risk: bool = False) -> None:
         assert self._docket.plan is not None

@@ -10,10 +10,12 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from assent.contracts import Decision, DecisionKind, Identity, Judged, Outcome, Plan, Status, Verdict, VerdictKind
     from assent.judgement import after_ending, audit_entry, objection, refusal_entry
-    from assent.messages import AuditEntry, AuditEvent, Carried, VerdictQuestion, Withdrawal
+    from assent.messages import AuditEntry, AuditEvent, Carried, Shelf, VerdictQuestion, Withdrawal
 
 MOST_AT_ONCE = 20
 """How many audit entries one message carries, each with a reason of any length."""
+_MOST_EARLY = 100
+"""How many decisions wait for what they are judged by; nobody needs more than one."""
 _MOST_REMEMBERED = 150
 """How many verdicts an approval remembers: with the longest ids, still far below what one message may hold."""
 
@@ -23,7 +25,7 @@ class Docket:
 
     def __init__(self, carried: Carried | None) -> None:
         self.plan: Plan | None = carried.plan if carried else None
-        self.delivered_at: datetime | None = carried.delivered_at if carried else None
+        self.opened_at: datetime | None = carried.opened_at if carried else None
         self.judged = {judged.event_id: judged for judged in carried.judged} if carried else {}
         self.unwritten: list[AuditEntry] = list(carried.unwritten) if carried else []
         self.malformed = carried.malformed if carried else 0
@@ -31,14 +33,38 @@ class Docket:
         self.status: Status | None = None
         self.reason: str | None = None
         self.ended_by: Identity | None = None
+        self._cards = set(carried.cards.message_ids) if carried else set()
+        self._expects_cards = False
         self._early: list[Decision] = []
 
     def open(self, plan: Plan) -> None:
         """From here on the plan can be decided; what came too early is judged first."""
-        self.plan, self.delivered_at = plan, workflow.now()
-        for decision in self._early:
-            self.judge(plan, decision)
-        self._early.clear()
+        self.plan, self.opened_at = plan, workflow.now()
+        self._expects_cards = bool(plan.addresses)
+        self._take_early_ones()
+
+    # Cards: a click on a message that nobody knows yet waits until all of them are known.
+
+    def expect_cards(self) -> None:
+        self._expects_cards = True
+
+    def card_arrived(self, message_id: str) -> None:
+        self._cards.add(message_id)
+        self._take_early_ones()
+
+    def all_cards_arrived(self) -> None:
+        self._expects_cards = False
+        self._take_early_ones()
+
+    def undeliverable(self, why: str) -> None:
+        """Nobody can click what cannot be delivered."""
+        if not self.settled:
+            self.end(Status.CANCELLED, AuditEvent.CANCEL, reason=f"the card could not be delivered: {why}")
+
+    def _take_early_ones(self) -> None:
+        early, self._early = self._early, []
+        for decision in early:
+            self.take(decision)
 
     def recall(self, plan: Plan | None, outcome: Outcome) -> None:
         """Take over an ending that the ledger remembers."""
@@ -46,10 +72,12 @@ class Docket:
         self.ended_by = outcome.decided_by
 
     def take(self, decision: Decision) -> None:
-        """Judge a decision, or keep it until there is a plan to judge it by."""
-        if self.plan is None:
+        """Judge a decision, or keep it until it is known what it is judged by."""
+        unknown_card = decision.message_id is not None and decision.message_id not in self._cards
+        too_early = self.plan is None or (unknown_card and self._expects_cards and not self.settled)
+        if too_early and len(self._early) < _MOST_EARLY:
             self._early.append(decision)
-        else:
+        elif self.plan is not None:
             self.judge(self.plan, decision)
 
     def verdict(self, question: VerdictQuestion) -> Verdict:
@@ -62,12 +90,13 @@ class Docket:
             return Verdict(kind=kind)
         return Verdict(kind=kind, status=self.status, decided_by=self.decided_by)
 
-    def carried(self, plan: Plan) -> Carried:
+    def carried(self, plan: Plan, cards: Shelf) -> Carried:
         """What a new run needs to know of this one."""
-        assert self.delivered_at is not None
+        assert self.opened_at is not None
         return Carried(
             plan=plan,
-            delivered_at=self.delivered_at,
+            opened_at=self.opened_at,
+            cards=cards,
             judged=tuple(self.judged.values()),
             unwritten=tuple(self.unwritten),
             malformed=self.malformed,
@@ -79,6 +108,11 @@ class Docket:
         return self.decision is not None or self.status is not None
 
     @property
+    def accepted(self) -> Judged | None:
+        """The decision that stands, as it is remembered."""
+        return self.judged.get(self.decision.event_id) if self.decision else None
+
+    @property
     def decided_by(self) -> Identity | None:
         return self.decision.actor if self.decision else self.ended_by
 
@@ -86,8 +120,8 @@ class Docket:
         if decision.event_id in self.judged:
             return
         received = min(decision.received_at or workflow.now(), workflow.now())
-        received = max(received, self.delivered_at or received)
-        verdict = objection(plan, decision)
+        received = max(received, self.opened_at or received)
+        verdict = objection(plan, decision, self._cards)
         if verdict is None and self.status is not None:
             verdict = after_ending(self.status)
         if verdict is None and self.decision is not None:

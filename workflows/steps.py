@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import BaseModel
 
+    from assent import names
     from assent.messages import ToolCall
 
 Result = TypeVar("Result", bound=BaseModel)
@@ -22,6 +24,11 @@ RECORDING = timedelta(seconds=40)
 SETTLING = timedelta(seconds=10)
 """How long an outcome may be held back so that it is in the ledger before anyone sees it."""
 
+_PROMPTLY = timedelta(seconds=2)
+"""How long a step that talks to Feishu may hold the workflow's task."""
+_OUTBOUND_ATTEMPT = timedelta(seconds=20)
+
+_POLITE = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
 _PATIENT = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=30))
 _ATTEMPT = timedelta(seconds=10)
 
@@ -51,6 +58,48 @@ async def durable(name: str, argument: BaseModel, result: type[Result], limit: t
         retry_policy=_PATIENT,
     )
     return answer
+
+
+async def promptly(name: str, argument: BaseModel, result: type[Result]) -> Result:
+    """A step to the outside in the workflow's own task: one short try. It fails with a `FailureError` of any kind."""
+    answer: Result = await workflow.execute_local_activity(
+        name,
+        argument,
+        result_type=result,
+        schedule_to_close_timeout=_PROMPTLY,
+        retry_policy=RetryPolicy(maximum_attempts=1),
+    )
+    return answer
+
+
+async def outbound(
+    name: str, argument: BaseModel, result: type[Result] | None, limit: timedelta | None = None
+) -> Result:
+    """A step to the outside that goes on trying, on a queue where it holds up nobody but its like."""
+    answer: Result = await workflow.execute_activity(
+        name,
+        argument,
+        result_type=result,
+        task_queue=names.OUTBOUND_QUEUE,
+        start_to_close_timeout=_OUTBOUND_ATTEMPT,
+        schedule_to_close_timeout=limit,
+        retry_policy=_POLITE,
+    )
+    return answer
+
+
+async def attempted(name: str, argument: BaseModel) -> None:
+    """A step to the outside that is tried once, and may fail."""
+    try:
+        await workflow.execute_activity(
+            name,
+            argument,
+            task_queue=names.OUTBOUND_QUEUE,
+            schedule_to_close_timeout=SETTLING,
+            retry_policy=RetryPolicy(maximum_attempts=1),
+        )
+    except ActivityError:
+        return
 
 
 async def on_tool_queue(

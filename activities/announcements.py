@@ -1,0 +1,58 @@
+"""Posting an outcome, signed, to an agent that asked to be told instead of waiting."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+from datetime import UTC, datetime
+
+import httpx
+from pydantic import SecretStr
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+
+from assent import names
+from assent.messages import Announcement
+
+_log = logging.getLogger(__name__)
+_GONE = frozenset({404, 410})
+"""Answers that mean: nobody wants this."""
+
+
+def signature(secret: str, timestamp: str, body: bytes) -> str:
+    """What proves that a post is ours and fresh: HMAC-SHA256 over `timestamp.body`."""
+    return hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
+
+
+class AnnouncementActivities:
+    """Announces outcomes."""
+
+    def __init__(self, secret: SecretStr, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._secret = secret.get_secret_value()
+        self._client = httpx.AsyncClient(transport=transport, timeout=10, follow_redirects=False, trust_env=False)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    @activity.defn(name=names.ANNOUNCE)
+    async def announce(self, announcement: Announcement) -> None:
+        """Post the outcome once; anything but a 2xx is tried again later, unless it says that nobody wants it."""
+        if not self._secret:
+            raise ApplicationError("ASSENT_CALLBACK_SECRET is not set", type="Unsigned", non_retryable=True)
+        body = announcement.model_dump_json(exclude={"url"}).encode()
+        timestamp = str(int(datetime.now(UTC).timestamp()))
+        headers = {
+            "Content-Type": "application/json",
+            "X-Assent-Timestamp": timestamp,
+            "X-Assent-Signature": f"v1={signature(self._secret, timestamp, body)}",
+            "X-Assent-Approval": announcement.outcome.approval_id.encode("ascii", "backslashreplace").decode(),
+        }
+        try:
+            answer = await self._client.post(announcement.url, content=body, headers=headers)
+        except httpx.HTTPError as error:
+            raise ApplicationError(f"it did not answer: {type(error).__name__}", type="Unanswered") from None
+        if answer.status_code in _GONE:
+            raise ApplicationError(f"it answered {answer.status_code}", type="Unwanted", non_retryable=True)
+        if not answer.is_success:
+            raise ApplicationError(f"it answered {answer.status_code}", type="Unanswered")

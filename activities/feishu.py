@@ -1,0 +1,309 @@
+"""A small client of Feishu's (or Lark's) open platform.
+
+The official SDK is not imported here: importing any part of it takes seconds and 168 MB of memory, each of its calls
+opens a new connection, and its asynchronous calls fetch their token synchronously, holding up the whole loop. What
+this service needs of Feishu is a handful of calls.
+
+It retries nothing but a stale token: trying again is Temporal's business, which remembers what it has tried. What an
+answer means stands in `feishu_errors`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+from urllib.parse import quote, urlsplit
+
+import httpx
+from pydantic import BaseModel, StringConstraints, ValidationError
+
+from activities import feishu_errors
+from activities.feishu_errors import TOKEN_REFUSED, FeishuError, FeishuRefused, FeishuUnavailable
+from activities.feishu_token import Granted, Token
+from activities.limits import Memory, Pacer, TooLate
+from assent.contracts import Address, Frozen, Identity
+from assent.settings import Settings
+
+__all__ = ["Feishu", "FeishuError", "FeishuRefused", "FeishuUnavailable", "Sent"]
+
+_SENDS = 5
+"""Messages that one chat or person takes in a second; one message takes as many changes."""
+_CALLS = 50
+"""What the app may send in a second."""
+_PATIENCE = 1.5
+"""How long a call waits for its turn before it is sent back to Temporal."""
+_CONNECTIONS = 256
+"""Enough for every call of one timeout's length, so that slow chats take no connection from the others."""
+_FILE_PATIENCE = 6
+"""How many times longer than other calls one with a file may take."""
+_NAME_WITHIN = 2.0
+"""A name is a courtesy: nobody waits long for it."""
+_LARGEST_ANSWER = 4 * 1024 * 1024
+_MOST_PAGES = 1000
+_NAME_KEPT, _NO_NAME_KEPT, _MEMBERS_KEPT = 3600.0, 60.0, 30.0
+_PATH_PART = re.compile(r"(?!\.+$)[A-Za-z0-9_.@=:+~-]{1,200}")
+
+_Parsed = TypeVar("_Parsed", bound=BaseModel)
+_Key = Annotated[str, StringConstraints(min_length=1)]
+
+
+class Sent(Frozen):
+    """A message that is in its chat."""
+
+    message_id: _Key
+    chat_id: str | None = None
+
+
+class _SentAnswer(Frozen):
+    data: Sent
+
+
+class _File(Frozen):
+    file_key: _Key
+
+
+class _FileAnswer(Frozen):
+    data: _File
+
+
+class _User(Frozen):
+    name: str | None = None
+
+
+class _UserData(Frozen):
+    user: _User
+
+
+class _UserAnswer(Frozen):
+    data: _UserData
+
+
+class _Member(Frozen):
+    member_id: str
+
+
+class _Page(Frozen):
+    items: tuple[_Member, ...] = ()
+    has_more: bool = False
+    page_token: str | None = None
+
+
+class _PageAnswer(Frozen):
+    data: _Page
+
+
+class Feishu:
+    """The calls that this service makes, over pooled connections, at the pace that Feishu allows."""
+
+    def __init__(
+        self,
+        *,
+        app_id: str,
+        app_secret: str,
+        domain: str,
+        transport: httpx.AsyncBaseTransport | None = None,
+        timeout: float = 5.0,
+    ) -> None:
+        self._app_id = app_id
+        self._app_secret = app_secret
+        self._timeout = timeout
+        self._http = httpx.AsyncClient(
+            base_url=domain,
+            transport=transport,
+            timeout=None,  # each call has one limit for all of it
+            limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=32, keepalive_expiry=60),
+            trust_env=urlsplit(domain).scheme == "https",  # a proxy has no business between us and this machine
+        )
+        self._token = Token(self._fetch_token)
+        self._sends = Pacer(each=_SENDS, overall=_CALLS, patience=_PATIENCE)
+        self._names: Memory[str | None] = Memory(10_000)
+        self._members: Memory[frozenset[str]] = Memory(200)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Feishu | None:
+        """The client of the configured app; None when there is none."""
+        if not settings.feishu_app_id:
+            return None
+        return cls(
+            app_id=settings.feishu_app_id,
+            app_secret=settings.feishu_app_secret.get_secret_value(),
+            domain=settings.feishu_domain,
+        )
+
+    async def send(self, to: Address, msg_type: str, content: str, *, uuid: str) -> Sent:
+        """Put a message into a chat, where the address says so as a reply. For one hour a `uuid` sends once."""
+        body = {"msg_type": msg_type, "content": content, "uuid": uuid}
+        if to.reply_to is not None:
+            path, params = f"/open-apis/im/v1/messages/{_part(to.reply_to)}/reply", {}
+        else:
+            path, params = "/open-apis/im/v1/messages", {"receive_id_type": to.kind.value}
+            body["receive_id"] = to.id
+        await self._turn(f"{to.kind}:{to.id}")
+        answer = await self._call("POST", path, params=params, json=body)
+        return _parsed(_SentAnswer, answer).data
+
+    async def patch(self, message_id: str, card: str) -> None:
+        """Replace a card."""
+        path = f"/open-apis/im/v1/messages/{_part(message_id)}"
+        await self._turn(f"message:{message_id}")
+        await self._call("PATCH", path, json={"content": card})
+
+    async def upload(self, name: str, data: bytes) -> str:
+        """Hand over a file; returns the key under which a message can carry it."""
+        answer = await self._call(
+            "POST",
+            "/open-apis/im/v1/files",
+            data={"file_type": "stream", "file_name": name},
+            files={"file": (name, data, "application/octet-stream")},
+            within=self._timeout * _FILE_PATIENCE,
+        )
+        return _parsed(_FileAnswer, answer).data.file_key
+
+    async def download(self, message_id: str, file_key: str, kind: str, *, limit: int) -> bytes:
+        """A file that a message carries, `kind` being `image` or `file`; refused if it is larger than *limit*."""
+        return await self._call(
+            "GET",
+            f"/open-apis/im/v1/messages/{_part(message_id)}/resources/{_part(file_key)}",
+            params={"type": kind},
+            within=self._timeout * _FILE_PATIENCE,
+            limit=limit,
+        )
+
+    async def name(self, person: Identity) -> str | None:
+        """What a person is called; None when that cannot be known, for whatever reason."""
+        address = Address.of(person)
+        key = f"{address.kind}:{address.id}"
+        if key not in self._names:
+            name, kept = None, _NO_NAME_KEPT
+            try:
+                answer = await self._call(
+                    "GET",
+                    f"/open-apis/contact/v3/users/{_part(address.id)}",
+                    params={"user_id_type": address.kind.value},
+                    within=min(_NAME_WITHIN, self._timeout),
+                )
+                name = _parsed(_UserAnswer, answer).data.user.name or None
+                kept = _NAME_KEPT if name else _NO_NAME_KEPT
+            except FeishuRefused:
+                pass
+            except FeishuUnavailable as error:
+                kept = min(error.retry_after or 5.0, _NO_NAME_KEPT)
+            self._names.keep(key, name, kept)
+            return name
+        return self._names[key]
+
+    async def members(self, chat_id: str) -> frozenset[str]:
+        """The open_ids of all people in a chat."""
+        if chat_id not in self._members:
+            found = await self._all_members(chat_id)
+            self._members.keep(chat_id, found, _MEMBERS_KEPT)
+            return found
+        return self._members[chat_id]
+
+    async def close(self) -> None:
+        await self._token.close()
+        await self._http.aclose()
+
+    async def _all_members(self, chat_id: str) -> frozenset[str]:
+        path = f"/open-apis/im/v1/chats/{_part(chat_id)}/members"
+        found: set[str] = set()
+        params = {"member_id_type": "open_id", "page_size": "100"}
+        for _ in range(_MOST_PAGES):
+            page = _parsed(_PageAnswer, await self._call("GET", path, params=params)).data
+            found.update(member.member_id for member in page.items)
+            if not page.has_more:
+                return frozenset(found)
+            if not page.page_token or page.page_token == params.get("page_token"):
+                raise FeishuUnavailable("the list of a chat's members does not go on")
+            params["page_token"] = page.page_token
+        raise FeishuRefused(0, "the chat has more members than can be listed")
+
+    async def _turn(self, destination: str) -> None:
+        try:
+            await self._sends.turn(destination)
+        except TooLate as late:
+            raise FeishuUnavailable(
+                "others wait to write to the same place; nothing was sent", retry_after=late.wait
+            ) from None
+
+    async def _call(self, method: str, path: str, **request: Any) -> bytes:
+        """One call with a token, and once more with a new one if it was stale. Returns what a success answered."""
+        token = await self._token.get()
+        status, headers, body = await self._exchange(method, path, token=token, **request)
+        is_file = "limit" in request and status == 200
+        if not is_file and feishu_errors.code_of(body) in TOKEN_REFUSED:
+            token = await self._token.get(refused=token)
+            status, headers, body = await self._exchange(method, path, token=token, **request)
+            is_file = "limit" in request and status == 200
+        if not is_file:
+            feishu_errors.check(status, headers, body)
+        return body
+
+    async def _fetch_token(self) -> Granted:
+        status, headers, body = await self._exchange(
+            "POST",
+            "/open-apis/auth/v3/tenant_access_token/internal",
+            json={"app_id": self._app_id, "app_secret": self._app_secret},
+        )
+        try:
+            feishu_errors.check(status, headers, body)
+        except FeishuRefused as refused:
+            # Nothing was refused yet but us. Whoever asked need not give up: a corrected secret makes it work.
+            raise FeishuUnavailable(
+                f"it gives the app no access token ({refused.code}: {refused.meaning}); "
+                "check ASSENT_FEISHU_APP_ID, ASSENT_FEISHU_APP_SECRET and ASSENT_FEISHU_DOMAIN",
+                retry_after=_FILE_PATIENCE * self._timeout,
+            ) from None
+        return _parsed(Granted, body)
+
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        token: str | None = None,
+        within: float | None = None,
+        limit: int | None = None,
+        **request: Any,
+    ) -> tuple[int, Mapping[str, str], bytes]:
+        """One request and its answer, all within its time."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            async with (
+                asyncio.timeout(within or self._timeout),
+                self._http.stream(method, path, headers=headers, **request) as answer,
+            ):
+                body = await _read(answer, limit if limit is not None and answer.status_code == 200 else None)
+                return answer.status_code, answer.headers, body
+        except TimeoutError:
+            raise FeishuUnavailable("it did not answer in time") from None
+        except httpx.HTTPError as error:
+            raise FeishuUnavailable(f"the connection failed ({type(error).__name__})") from None
+
+
+async def _read(answer: httpx.Response, limit: int | None) -> bytes:
+    """The whole body, if it is no larger than it may be."""
+    body = bytearray()
+    async for chunk in answer.aiter_bytes():
+        body += chunk
+        if limit is not None and len(body) > limit:
+            raise FeishuRefused(0, f"the file is larger than {limit} bytes")
+        if limit is None and len(body) > _LARGEST_ANSWER:
+            feishu_errors.unreadable(answer.status_code, answer.headers)
+    return bytes(body)
+
+
+def _parsed(model: type[_Parsed], body: bytes) -> _Parsed:
+    try:
+        return model.model_validate_json(body)
+    except ValidationError:
+        raise FeishuUnavailable("it said yes in a way that cannot be read; whether it happened is not known") from None
+
+
+def _part(untrusted: str) -> str:
+    """An id as one part of a path: one that could lead elsewhere is not asked for at all."""
+    if not _PATH_PART.fullmatch(untrusted):
+        raise FeishuRefused(0, "an id has characters that no id of Feishu has")
+    return quote(untrusted, safe="")

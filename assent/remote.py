@@ -1,0 +1,219 @@
+"""The door over HTTP: for agents, with a token that names them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import random
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ValidationError
+
+from assent.contracts import Decision, Outcome, Request, State, Verdict, VerdictKind
+from assent.door import Approval, ToolDescription
+from assent.errors import ApprovalNotFound, AssentError, InvalidRequest, Unavailable
+from assent.messages import AuditRecord, Withdrawal
+from assent.problems import MEDIA_TYPE, Problem, error_of
+from assent.wire import (
+    ApprovalList,
+    ApprovalView,
+    AuditTrail,
+    NewCancellation,
+    NewDecision,
+    ToolList,
+    path_segment,
+)
+
+if TYPE_CHECKING:
+    import httpx
+
+_log = logging.getLogger(__name__)
+
+_WAIT = 30
+"""How long the service holds one question for the outcome, in seconds."""
+_ANSWER_WITHIN = 30.0
+"""How long one question may take beyond that."""
+_PATIENCE = 15.0
+"""How long a question is asked again while nobody answers."""
+_LONGEST_PAUSE = 5.0
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+
+_Answer = TypeVar("_Answer", bound=BaseModel)
+
+
+class HttpDoor:
+    """Approvals through the HTTP API. Nothing is sent before something is asked."""
+
+    def __init__(self, url: str, token: str | None, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        try:
+            import httpx
+        except ImportError as error:
+            raise InvalidRequest("the client over HTTP needs httpx: install assent[http]") from error
+        self._http = httpx.AsyncClient(
+            base_url=_checked(url),
+            headers={"Authorization": f"Bearer {_checked_token(token)}", "Accept": f"application/json, {MEDIA_TYPE}"},
+            timeout=httpx.Timeout(_ANSWER_WITHIN, connect=10, pool=None),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),  # each wait holds one
+            transport=transport,
+        )
+        self._failures = (httpx.TransportError, httpx.DecodingError, TimeoutError)
+
+    async def request(self, request: Request, *, in_doubt: bool) -> bool:
+        body = {
+            **request.model_dump(mode="json", exclude={"surface", "asked_by", "arguments"}, exclude_none=True),
+            "arguments": request.arguments,
+        }
+        try:
+            response = await self._insist("POST", "/v1/approvals", body)
+        except Unavailable as error:
+            raise Unavailable(
+                f"{error} Whether it was asked is not known: ask again as approval_id={request.approval_id!r}."
+            ) from error
+        return response.status_code == 201
+
+    async def outcome(self, approval_id: str) -> Outcome:
+        path = f"/v1/approvals/{path_segment(approval_id)}?wait={_WAIT}"
+        pauses = _pauses()
+        while True:
+            try:
+                view = _read(await self._send("GET", path, within=_WAIT + _ANSWER_WITHIN), ApprovalView)
+                if view.outcome is not None:
+                    return view.outcome.outcome()
+                pauses = _pauses()
+            except Unavailable as error:
+                _log.warning("approval %s is still waited for: %s", approval_id, error)
+            await asyncio.sleep(next(pauses))
+
+    async def state(self, approval_id: str) -> State:
+        view = _read(await self._insist("GET", f"/v1/approvals/{path_segment(approval_id)}"), ApprovalView)
+        if view.state is None:
+            raise Unavailable("no approvals worker has looked at the approval yet; it is kept until one does")
+        return view.state
+
+    async def submit(self, approval_id: str, decision: Decision, *, answer_within: timedelta) -> Verdict:
+        if decision.approval_id != approval_id:
+            return Verdict(kind=VerdictKind.TAMPERED)
+        body = NewDecision(
+            decision=decision.kind,
+            payload_sha256=decision.payload_sha256,
+            actor=decision.actor,
+            reason=decision.reason,
+            event_id=decision.event_id,
+            delivery_id=decision.delivery_id,
+            stage=decision.stage,
+        )
+        path = f"/v1/approvals/{path_segment(approval_id)}/decide"
+        try:
+            response = await self._insist("POST", path, _json(body), patience=answer_within.total_seconds())
+        except ApprovalNotFound:
+            return Verdict(kind=VerdictKind.MISSING)
+        return _read(response, Verdict)
+
+    async def withdraw(self, approval_id: str, withdrawal: Withdrawal) -> None:
+        body = NewCancellation(reason=withdrawal.reason, actor=withdrawal.actor)
+        try:
+            await self._insist("POST", f"/v1/approvals/{path_segment(approval_id)}/cancel", _json(body))
+        except ApprovalNotFound:
+            return
+
+    async def content(self, approval_id: str) -> str:
+        response = await self._insist("GET", f"/v1/approvals/{path_segment(approval_id)}/content")
+        return response.text
+
+    async def approvals(self, *, status: str | None, limit: int) -> AsyncIterator[Approval]:
+        chosen = f"&status={status}" if status is not None else ""
+        response = await self._insist("GET", f"/v1/approvals?limit={limit}{chosen}")
+        for approval in _read(response, ApprovalList).approvals:
+            yield approval
+
+    async def tools(self) -> list[ToolDescription]:
+        return [*_read(await self._insist("GET", "/v1/tools"), ToolList).tools]
+
+    async def audit(self, approval_id: str) -> list[AuditRecord]:
+        return [*_read(await self._insist("GET", f"/v1/audit/{path_segment(approval_id)}"), AuditTrail).entries]
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def _insist(
+        self, method: str, path: str, body: dict[str, Any] | None = None, *, patience: float = _PATIENCE
+    ) -> httpx.Response:
+        """Send until there is an answer or patience has run out. Everything here is harmless to repeat."""
+        clock = asyncio.get_running_loop().time
+        give_up = clock() + patience
+        for pause in _pauses():
+            try:
+                return await self._send(method, path, body, within=max(give_up - clock(), 1.0))
+            except Unavailable:
+                if clock() + pause >= give_up:
+                    raise
+            await asyncio.sleep(pause)
+        raise AssertionError("pauses never end")
+
+    async def _send(
+        self, method: str, path: str, body: dict[str, Any] | None = None, *, within: float
+    ) -> httpx.Response:
+        try:
+            async with asyncio.timeout(within):
+                response = await self._http.request(method, path, json=body, timeout=within)
+        except self._failures as error:
+            raise Unavailable(
+                f"{self._http.base_url} does not answer ({type(error).__name__}); what was sent before is not lost."
+            ) from error
+        if not response.is_success:
+            raise _refusal(response)
+        return response
+
+
+def _refusal(response: httpx.Response) -> AssentError:
+    """What the service says is wrong; or what it means when something else answered in its place."""
+    try:
+        return error_of(Problem.model_validate_json(response.content))
+    except ValidationError:
+        said = f"{response.url.copy_with(query=None)} answered {response.status_code}"
+        if response.status_code >= 500 or response.status_code in (408, 429):
+            return Unavailable(f"{said}; what was sent before is not lost.")
+        return AssentError(f"{said}, not as Assent does; check the address.")
+
+
+def _read(response: httpx.Response, answer: type[_Answer]) -> _Answer:
+    try:
+        return answer.model_validate_json(response.content)
+    except ValidationError as error:
+        address = response.url.copy_with(query=None)
+        raise AssentError(
+            f"{address} answered, but not as Assent does; check the address and both versions."
+        ) from error
+
+
+def _json(body: BaseModel) -> dict[str, Any]:
+    return body.model_dump(mode="json")
+
+
+def _pauses() -> itertools.chain[float]:
+    """How long to wait before the next try: longer each time, never in step with others."""
+    growing = (0.1 * 2**n for n in range(6))
+    return itertools.chain((pause * random.uniform(0.5, 1) for pause in growing), itertools.repeat(_LONGEST_PAUSE))
+
+
+def _checked(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme == "https" and parts.hostname:
+        return url
+    if parts.scheme == "http" and parts.hostname in _LOCAL:
+        return url
+    if parts.scheme == "http":
+        raise InvalidRequest(f"{url!r}: the token would travel in the clear; use https")
+    raise InvalidRequest(f"{url!r} is not the address of an HTTP API; write https://…")
+
+
+def _checked_token(token: str | None) -> str:
+    if not token:
+        raise InvalidRequest("the HTTP API knows agents by their tokens: Assent.connect(url, token=…)")
+    if not (token.isascii() and token.isprintable()):
+        raise InvalidRequest("the token holds characters that no header can carry")
+    return token

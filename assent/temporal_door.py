@@ -1,0 +1,381 @@
+"""The door through Temporal: for those who are trusted with everything."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import uuid
+from collections.abc import AsyncIterator, Collection
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+from temporalio.api.common.v1 import WorkflowExecution as ExecutionName
+from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest
+from temporalio.client import (
+    Client,
+    WorkflowExecution,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+)
+from temporalio.common import QueryRejectCondition, WorkflowIDReusePolicy
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from assent import names
+from assent.contracts import Decision, Outcome, Phase, Request, State, Status, Verdict, VerdictKind
+from assent.door import Approval, ToolDescription
+from assent.errors import (
+    ApprovalConflict,
+    ApprovalInterrupted,
+    ApprovalNotFound,
+    AssentError,
+    ConversationBusy,
+    Unavailable,
+)
+from assent.judgement import after_ending
+from assent.messages import Asked, AuditRecord, Recall, Recalled, RecallKind, VerdictQuestion, Withdrawal
+from assent.temporal import NO_SERVER, ended_as, no_answer, unavailable
+
+_RECALL_WITHIN = timedelta(seconds=15)
+_PREPARED_WITHIN = timedelta(seconds=5)
+_SIGNAL_WITHIN = timedelta(seconds=30)
+_LEDGER_SHARE = 0.75
+"""How much of its time a late decision spends on asking the ledger, before it asks Temporal."""
+
+_Answer = TypeVar("_Answer", bound=BaseModel)
+
+
+class TemporalDoor:
+    """Approvals through a Temporal client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    # Asking
+
+    async def request(self, request: Request, *, in_doubt: bool) -> bool:
+        started = await self._start(request)
+        if started and in_doubt:
+            await self._prepared(request.approval_id)
+        return started
+
+    async def _start(self, request: Request) -> bool:
+        """Start the approval, or see that the same request started it before. Tells which."""
+        digest = request.sha256
+        attributes = {names.STATUS: Phase.PREPARING, names.TOOL: request.tool, names.REQUESTER: str(request.requester)}
+        if request.thread_id is not None:
+            attributes[names.THREAD] = request.thread_id
+        reuse = WorkflowIDReusePolicy.REJECT_DUPLICATE
+        while True:
+            try:
+                await self._client.start_workflow(
+                    names.APPROVAL,
+                    Asked(request=request),
+                    id=names.approval_workflow(request.approval_id),
+                    task_queue=names.APPROVALS_QUEUE,
+                    id_reuse_policy=reuse,
+                    memo={names.REQUEST_HASH_MEMO: digest},
+                    search_attributes=names.attributes(attributes),
+                    static_summary=f"{request.tool} for {request.requester}"[:190],
+                )
+                return True
+            except WorkflowAlreadyStartedError:
+                if await self._attaches(request.approval_id, digest):
+                    return False
+                # That run was refused before it became an approval: the id is still free.
+                reuse = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
+            except RPCError as error:
+                raise unavailable(error) from error
+
+    async def _attaches(self, approval_id: str, digest: str) -> bool:
+        try:
+            described = await self._workflow(approval_id).describe()
+        except RPCError as error:
+            raise unavailable(error) from error
+        if described.status is WorkflowExecutionStatus.FAILED:
+            return False
+        if await described.memo_value(names.REQUEST_HASH_MEMO, "", type_hint=str) != digest:
+            raise ApprovalConflict(approval_id)
+        return True
+
+    async def _prepared(self, approval_id: str) -> None:
+        """Wait until the request was taken or refused; without a worker nobody can tell yet, and that is fine."""
+        try:
+            state = await self._prepared_state(approval_id, _PREPARED_WITHIN)
+        except (Unavailable, ApprovalNotFound):
+            return
+        if state.phase is Phase.CLOSED and state.status is None:
+            await self.outcome(approval_id)  # says why it was refused
+
+    # Looking
+
+    async def outcome(self, approval_id: str) -> Outcome:
+        workflow = self._workflow(approval_id)
+        while True:
+            try:
+                return await workflow.result()
+            except WorkflowFailureError as error:
+                if not await self._goes_on(workflow, error):
+                    raise _failure(approval_id, error) from error
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:
+                    return await self._recorded_outcome(approval_id)
+                if error.status not in NO_SERVER:
+                    raise unavailable(error) from error
+            await asyncio.sleep(1)
+
+    async def _goes_on(self, workflow: WorkflowHandle[Any, Outcome], error: WorkflowFailureError) -> bool:
+        """Whether what was terminated was only a run that an operator reset."""
+        if not isinstance(error.cause, TerminatedError):
+            return False
+        try:
+            status = (await workflow.describe()).status
+        except RPCError as failure:
+            raise unavailable(failure) from failure
+        return status in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
+
+    async def _recorded_outcome(self, approval_id: str) -> Outcome:
+        recalled = await self._recall(Recall(kind=RecallKind.RECORD, approval_id=approval_id))
+        if recalled.outcome is not None:
+            return recalled.outcome
+        if recalled.state is not None:
+            raise ApprovalInterrupted(approval_id, "ended and forgotten")
+        raise ApprovalNotFound(approval_id)
+
+    async def state(self, approval_id: str, within: timedelta = _RECALL_WITHIN) -> State:
+        try:
+            return await self._prepared_state(approval_id, within)
+        except ApprovalNotFound:
+            return await self.recorded_state(approval_id)
+
+    async def recorded_state(self, approval_id: str) -> State:
+        """The approval as the ledger knows it, also of one that was ended by hand or that Temporal has forgotten."""
+        recalled = await self._recall(Recall(kind=RecallKind.RECORD, approval_id=approval_id))
+        if recalled.state is None:
+            raise ApprovalNotFound(approval_id)
+        return recalled.state
+
+    async def _prepared_state(self, approval_id: str, within: timedelta) -> State:
+        give_up = asyncio.get_running_loop().time() + within.total_seconds()
+        while True:
+            try:
+                state = await self._ask(approval_id, names.STATE, None, State, within)
+            except ApprovalInterrupted:
+                await self.outcome(approval_id)  # says how it was ended
+                raise
+            if state.phase is not Phase.PREPARING or asyncio.get_running_loop().time() > give_up:
+                return state
+            await asyncio.sleep(0.05)
+
+    async def content(self, approval_id: str) -> str:
+        chunks: list[str] = []
+        offset: int | None = 0
+        while offset is not None:
+            recalled = await self._recall(Recall(kind=RecallKind.CONTENT, approval_id=approval_id, offset=offset))
+            if recalled.chunk is None:
+                raise Unavailable(f"the ledger no longer holds the result of approval {approval_id!r}")
+            chunks.append(recalled.chunk)
+            offset = recalled.next_offset
+        return "".join(chunks)
+
+    async def approvals(
+        self, *, status: str | None, limit: int, requesters: Collection[str] = ()
+    ) -> AsyncIterator[Approval]:
+        """The approvals that Temporal still knows. *requesters* narrows the search where they are plain names."""
+        query = f'WorkflowType = "{names.APPROVAL}" AND ExecutionStatus != "ContinuedAsNew"'
+        if status is not None:
+            query += f' AND {names.STATUS.name} = "{status}" AND ExecutionStatus IN ("Running", "Completed")'
+        if requesters and all(re.fullmatch(r"[A-Za-z0-9_:.-]{1,200}", each) for each in requesters):
+            wanted = ", ".join(f'"{each}"' for each in sorted(requesters))
+            query += f" AND {names.REQUESTER.name} IN ({wanted})"
+        try:
+            async for found in self._client.list_workflows(query, limit=limit):
+                yield _listed(found)
+        except RPCError as error:
+            raise unavailable(error) from error
+
+    async def tools(self) -> list[ToolDescription]:
+        found: list[ToolDescription] = []
+        offset: int | None = 0
+        while offset is not None:
+            recalled = await self._recall(Recall(kind=RecallKind.TOOLS, offset=offset))
+            found.extend(map(ToolDescription.of, recalled.manifests))
+            offset = recalled.next_offset
+        return found
+
+    async def audit(self, approval_id: str) -> list[AuditRecord]:
+        found: list[AuditRecord] = []
+        offset: int | None = 0
+        while offset is not None:
+            recalled = await self._recall(Recall(kind=RecallKind.AUDIT, approval_id=approval_id, offset=offset))
+            found.extend(recalled.entries)
+            offset = recalled.next_offset
+        if not found:
+            await self.state(approval_id)  # says if there is no such approval
+        return found
+
+    # Deciding
+
+    async def submit(self, approval_id: str, decision: Decision, *, answer_within: timedelta) -> Verdict:
+        clock = asyncio.get_running_loop().time
+        give_up = clock() + answer_within.total_seconds()
+
+        def left() -> timedelta:
+            return timedelta(seconds=max(give_up - clock(), 0.001))
+
+        while not await self._signal(approval_id, names.DECIDE, decision, decision.event_id, left()):
+            verdict = await self._late_verdict(approval_id, decision, left())
+            if verdict is not None:
+                return verdict
+        question = VerdictQuestion(event_id=decision.event_id, delivery_id=decision.delivery_id)
+        while clock() < give_up:
+            try:
+                return await self._ask(approval_id, names.VERDICT, question, Verdict, left())
+            except (ApprovalNotFound, ApprovalInterrupted):
+                break
+            except Unavailable:  # the server buffers few queries at a time: many clickers take turns
+                await asyncio.sleep(0.05)
+        return Verdict(kind=VerdictKind.RECEIVED)
+
+    async def _late_verdict(self, approval_id: str, decision: Decision, within: timedelta) -> Verdict | None:
+        """The approval is not open: the ledger's record answers, or Temporal's last word. None: it just opened."""
+        answered = True
+        question = Recall(kind=RecallKind.VERDICT, approval_id=approval_id, decision=decision)
+        try:
+            recalled = await self._recall(question, within * _LEDGER_SHARE)
+            if recalled.verdict is not None and recalled.verdict.kind is not VerdictKind.MISSING:
+                return recalled.verdict
+        except Unavailable:
+            answered = False
+        try:
+            described = await self._workflow(approval_id).describe(rpc_timeout=within * (1 - _LEDGER_SHARE))
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND and answered:
+                return Verdict(kind=VerdictKind.MISSING)
+            raise unavailable(error) from error
+        if described.status is WorkflowExecutionStatus.RUNNING:
+            return None
+        ended = described.typed_search_attributes.get(names.STATUS) or ""
+        if ended not in {*Status}:
+            return Verdict(kind=VerdictKind.MISSING)
+        return Verdict(kind=after_ending(Status(ended)), status=Status(ended))
+
+    async def withdraw(self, approval_id: str, withdrawal: Withdrawal) -> None:
+        await self._signal(approval_id, names.CANCEL, withdrawal, uuid.uuid4().hex, _SIGNAL_WITHIN)
+
+    async def close(self) -> None:
+        """Nothing to let go of: the Temporal client belongs to whoever made it."""
+
+    # Talking to Temporal
+
+    def _workflow(self, approval_id: str) -> WorkflowHandle[Any, Outcome]:
+        return self._client.get_workflow_handle(names.approval_workflow(approval_id), result_type=Outcome)
+
+    async def _signal(
+        self, approval_id: str, name: str, message: BaseModel, request_id: str, within: timedelta
+    ) -> bool:
+        """Signal durably and once per request id; False if the approval has ended or is not known."""
+        payloads = await self._client.data_converter.encode([message])
+        request = SignalWorkflowExecutionRequest(
+            namespace=self._client.namespace,
+            workflow_execution=ExecutionName(workflow_id=names.approval_workflow(approval_id)),
+            signal_name=name,
+            request_id=request_id,
+            identity=self._client.identity,
+        )
+        request.input.payloads.extend(payloads)
+        try:
+            async with _bounded(within):
+                await self._client.workflow_service.signal_workflow_execution(request, retry=True, timeout=within)
+        except TimeoutError as error:
+            raise no_answer() from error
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return False
+            raise unavailable(error) from error
+        return True
+
+    async def _ask(
+        self, approval_id: str, query: str, question: BaseModel | None, answer: type[_Answer], within: timedelta
+    ) -> _Answer:
+        arguments = [] if question is None else [question]
+        try:
+            async with _bounded(within):
+                found: _Answer = await self._workflow(approval_id).query(
+                    query,
+                    args=arguments,
+                    result_type=answer,
+                    rpc_timeout=within,
+                    reject_condition=QueryRejectCondition.NOT_COMPLETED_CLEANLY,
+                )
+            return found
+        except TimeoutError as error:
+            raise no_answer() from error
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise ApprovalNotFound(approval_id) from error
+            raise unavailable(error) from error
+        except WorkflowQueryRejectedError as error:
+            raise ApprovalInterrupted(approval_id, ended_as(error.status)) from error
+        except WorkflowQueryFailedError as error:
+            raise Unavailable(f"the approval could not answer: {error}") from error
+
+    async def _recall(self, question: Recall, within: timedelta = _RECALL_WITHIN) -> Recalled:
+        try:
+            async with _bounded(within):
+                recalled: Recalled = await self._client.execute_workflow(
+                    names.RECALL,
+                    question,
+                    id=f"recall/{uuid.uuid4()}",
+                    task_queue=names.APPROVALS_QUEUE,
+                    result_type=Recalled,
+                    execution_timeout=within,
+                )
+            return recalled
+        except (WorkflowFailureError, RPCError, TimeoutError) as error:
+            raise Unavailable("no approvals worker could ask the ledger; start one and try again") from error
+
+
+def _bounded(within: timedelta) -> asyncio.Timeout:
+    """A bound that holds even where Temporal's own deadline does not; that one says more, so it goes first."""
+    return asyncio.timeout(within.total_seconds() + 0.1)
+
+
+def _failure(approval_id: str, error: WorkflowFailureError) -> AssentError:
+    match error.cause:
+        case ApplicationError(type="ApprovalConflict"):
+            return ApprovalConflict(approval_id)
+        case ApplicationError(type="ConversationBusy") as busy:
+            return ConversationBusy(*busy.details)
+        case TerminatedError():
+            return ApprovalInterrupted(approval_id, "terminated")
+        case CancelledError():
+            return ApprovalInterrupted(approval_id, "cancelled")
+        case cause:
+            return ApprovalInterrupted(approval_id, f"ended ({cause})")
+
+
+def _listed(found: WorkflowExecution) -> Approval:
+    attributes = found.typed_search_attributes
+    return Approval(
+        approval_id=found.id.removeprefix("approval/"),
+        tool=attributes.get(names.TOOL),
+        status=_listed_status(found),
+        requester=attributes.get(names.REQUESTER),
+        thread_id=attributes.get(names.THREAD),
+        risk=attributes.get(names.RISK),
+        requested_at=found.start_time,
+        closed_at=found.close_time,
+    )
+
+
+def _listed_status(found: WorkflowExecution) -> str:
+    """What a list says: the approval's own word, unless its workflow was ended from outside before it had one."""
+    orderly = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
+    if found.status in orderly:
+        return found.typed_search_attributes.get(names.STATUS) or "unknown"
+    return "refused" if found.status is WorkflowExecutionStatus.FAILED else ended_as(found.status)

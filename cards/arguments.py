@@ -1,0 +1,173 @@
+"""The arguments of a call: how each is written, which of them a card can hold, and what the call is about."""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from assent.contracts import Plan
+from cards.elements import Element, bold, div, markdown, panel, row, tags, to_json, weight
+from cards.safe import markdown as escaped
+from cards.safe import one_line, shortened, size, visible
+from cards.wording import Both, Wording
+
+MASK = "•••"
+_MOST_ROWS = 20
+"""Arguments beyond these are shown together, as one JSON text: a card holds 200 elements."""
+_INLINE_CHARACTERS = 240
+_INLINE_LINES = 6
+_TARGET_CHARACTERS = 40
+_NAMES_BYTES = 1000
+"""Room for the names of what a card could not hold, in one language."""
+_LIKE_ANOTHER_VALUE = re.compile(r'true|false|null|-?[0-9][0-9.eE+-]*|".*|', re.DOTALL)
+"""Strings that without quotation marks would look like a number, a constant or nothing at all."""
+_WORDS = (
+    "to recipient target customer client vendor account user email address path file url uri host server service "
+    "repo repository branch project environment env database table channel chat title subject name id "
+    "amount total price sum quantity command query"
+)
+_SALIENT = {word: rank for rank, word in enumerate(_WORDS.split())}
+"""Words in an argument's name that tell what a call is about, the most telling first."""
+
+
+class Argument(NamedTuple):
+    """One argument as people read it."""
+
+    name: str
+    value: Any
+    text: str
+    """The whole value, with nothing invisible left in it."""
+    bytes: int
+    masked: bool
+    is_scalar: bool
+
+    @property
+    def is_short(self) -> bool:
+        return len(self.text) <= _INLINE_CHARACTERS and self.text.count("\n") < _INLINE_LINES
+
+
+class Fitted(NamedTuple):
+    """The arguments in a card, and those that it could not hold."""
+
+    elements: list[Element]
+    missing: list[Argument]
+
+
+def arguments_of(plan: Plan) -> list[Argument]:
+    """The arguments of the call, in the payload's order."""
+    return [_argument(name, value, name in plan.sensitive) for name, value in _values(plan).items()]
+
+
+def _values(plan: Plan) -> dict[str, Any]:
+    values: dict[str, Any] = json.loads(plan.payload)["arguments"]
+    return values
+
+
+def _argument(name: str, value: Any, masked: bool) -> Argument:
+    if masked:
+        return Argument(name, MASK, MASK, 0, True, False)
+    text = written(value)
+    return Argument(name, value, visible(text), len(text.encode()), False, not isinstance(value, dict | list))
+
+
+def written(value: Any) -> str:
+    """A value as text: strings as they are, unless that could be misread, everything else as JSON."""
+    if isinstance(value, str):
+        misread = _LIKE_ANOTHER_VALUE.fullmatch(value) or ("\n" not in value and value != value.strip())
+        return json.dumps(value, ensure_ascii=False) if misread else value
+    laid_out, compact = (json.dumps(value, ensure_ascii=False, indent=indent) for indent in (2, None))
+    return laid_out if len(laid_out) <= 3 * len(compact) + 200 else compact  # depth is mostly indentation
+
+
+def target(arguments: list[Argument]) -> str:
+    """What the call is about: its one or two most telling arguments, on one line."""
+    telling = [each for each in arguments if each.is_scalar and "\n" not in each.text and len(each.text) <= 80]
+    telling.sort(key=lambda each: _salience(each.name))
+    return " · ".join(
+        f"{one_line(shortened(each.name, 24))}: {shortened(each.text, _TARGET_CHARACTERS)}" for each in telling[:2]
+    )
+
+
+def _salience(name: str) -> int:
+    words = re.split(r"[_\W]+", name.lower())
+    return min(_SALIENT.get(word, len(_SALIENT)) for word in words)
+
+
+def fit(arguments: list[Argument], wording: Wording, *, most_bytes: int, most_tags: int) -> Fitted:
+    """As many whole arguments as there is room for, the smallest first, shown in their order."""
+    together = arguments[_MOST_ROWS:]
+    rendered = [(each, _rendered(each, wording)) for each in arguments[:_MOST_ROWS]]
+    chosen: set[str] = set()
+    for argument, element in sorted(rendered, key=lambda pair: len(pair[0].text)):
+        text = to_json(element)
+        cost, count = weight(text) + 1, tags(text)
+        if cost <= most_bytes and count <= most_tags:
+            chosen.add(argument.name)
+            most_bytes -= cost
+            most_tags -= count
+    elements = [element for argument, element in rendered if argument.name in chosen]
+    missing = [argument for argument, _ in rendered if argument.name not in chosen]
+    if together:
+        rest = _together(together, wording, most_bytes, most_tags)
+        elements, missing = elements + rest.elements, missing + rest.missing
+    return Fitted(elements, missing)
+
+
+def _rendered(argument: Argument, wording: Wording) -> Element:
+    name = _as_markdown(argument.name)
+    if argument.masked:
+        return row(name, div(wording("card.masked"), text_color="grey"))
+    if argument.is_short:
+        return row(name, div(argument.text))
+    title = wording("line.folded", name=bold(name), size=size(argument.bytes))
+    return panel(markdown(title), [div(argument.text)])
+
+
+def _as_markdown(name: str) -> str:
+    """A name that can stand in bold: a space beside the asterisks would keep them from meaning that."""
+    return escaped(name or '""').replace(" ", "&#32;")
+
+
+def _together(arguments: list[Argument], wording: Wording, most_bytes: int, most_tags: int) -> Fitted:
+    """Many arguments in one folded text, each on lines of its own behind its quoted name."""
+    shown: list[str] = []
+    missing: list[Argument] = []
+    room = most_bytes - weight(to_json(_folded_text(arguments, [], wording))) - 20
+    for argument in arguments:
+        text = _as_json(argument)
+        cost = weight(to_json(text))
+        if cost > room or most_tags < 4:
+            missing.append(argument)
+        else:
+            shown.append(text)
+            room -= cost
+    return Fitted([_folded_text(arguments, shown, wording)] if shown else [], missing)
+
+
+def _as_json(argument: Argument) -> str:
+    """An argument in which no line can be taken for another argument."""
+    value = MASK if argument.masked else json.dumps(argument.value, ensure_ascii=False, indent=2)
+    return visible(f"{json.dumps(argument.name, ensure_ascii=False)}: {value}")
+
+
+def _folded_text(arguments: list[Argument], lines: list[str], wording: Wording) -> Element:
+    text = "\n".join(lines)
+    title = wording("line.more_arguments", count=str(len(lines) or len(arguments)), size=size(len(text.encode())))
+    return panel(markdown(title), [div(text)])
+
+
+def names(missing: list[Argument], wording: Wording, others: list[Both]) -> Both:
+    """What a card could not hold, as a list for people, in markdown."""
+    listed = others + [_listed(each) for each in missing]
+    weights = list(accumulate(max(weight(each.en), weight(each.zh)) + 3 for each in listed))
+    count = max(1, sum(so_far <= _NAMES_BYTES for so_far in weights))
+    shown = Both(", ".join(each.en for each in listed[:count]), "、".join(each.zh for each in listed[:count]))
+    hidden = len(listed) - count
+    return wording("line.more_names", names=shown, count=str(hidden)) if hidden > 0 else shown
+
+
+def _listed(argument: Argument) -> Both:
+    name = escaped(shortened(argument.name, 40))
+    return Both(f"{name} ({size(argument.bytes)})", f"{name}（{size(argument.bytes)}）")

@@ -1,0 +1,158 @@
+"""What comes in from Feishu once it is known to come from Feishu: clicks of ours, clicks of others, other events."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from assent.contracts import Decision, DecisionKind, Frozen, Id, Identity, Stage, Surface, Text
+from cards.controls import MOST_REASON, VALUE_VERSION
+
+CLICK = "card.action.trigger"
+_TRUSTED_AGE = timedelta(minutes=10)
+"""How old the platform's own time of a click may be and still count as when it was received."""
+_UNKNOWN_TIME = datetime.fromtimestamp(0, UTC)
+
+
+class Challenge(Frozen):
+    """Feishu asks whether this address is ours."""
+
+    challenge: str
+
+
+class Click(Frozen):
+    """A person pressed a button of ours."""
+
+    event_id: Id
+    operator: Identity
+    approval_id: Id
+    kind: DecisionKind
+    stage: Stage
+    payload_sha256: Id
+    message_id: Id
+    chat_id: Id | None
+    reason: Text | None
+    occurred_at: datetime
+    """When the platform says it happened; 1970 if it does not say."""
+    proof: Id
+
+    def decision(self, *, delivery_id: str, now: datetime) -> Decision:
+        """The decision that this click makes."""
+        is_recent = timedelta(0) <= now - self.occurred_at <= _TRUSTED_AGE
+        return Decision(
+            approval_id=self.approval_id,
+            kind=self.kind,
+            payload_sha256=self.payload_sha256,
+            actor=self.operator,
+            event_id=self.event_id,
+            delivery_id=delivery_id,
+            stage=self.stage,
+            message_id=self.message_id,
+            reason=self.reason,
+            received_at=self.occurred_at if is_recent else now,
+            surface=Surface.FEISHU,
+            proof=self.proof,
+        )
+
+
+class ForeignClick(Frozen):
+    """A true click whose value is not ours or cannot be read: answered, noted, and nothing else."""
+
+    event_id: Id
+    message_id: str | None
+    why: str
+
+
+class Event(Frozen):
+    """Any other event."""
+
+    event_id: Id
+    event_type: str
+    event: dict[str, Any]
+
+
+def parse_event(envelope: dict[str, Any], *, proof: str, tenant_key: str | None) -> Click | ForeignClick | Event:
+    """Read an envelope whose sender, app and tenant are verified.
+
+    proof: what verified it.
+    tenant_key: the tenant its people belong to, if one is configured.
+    Raises ValueError if it is no event at all.
+    """
+    header, event = part(envelope, "header"), part(envelope, "event")
+    event_id, event_type = header.get("event_id"), header.get("event_type")
+    if not isinstance(event_type, str):
+        raise ValueError("the event has no type")
+    known = Event.model_validate({"event_id": event_id, "event_type": event_type, "event": event})
+    if event_type != CLICK:
+        return known
+    message_id = part(event, "context").get("open_message_id")
+    try:
+        return _click(known, _time(header.get("create_time")), proof, tenant_key)
+    except (ValueError, RecursionError) as error:
+        named = message_id if isinstance(message_id, str) else None
+        return ForeignClick(event_id=known.event_id, message_id=named, why=_why(error))
+
+
+def _click(known: Event, occurred_at: datetime, proof: str, tenant_key: str | None) -> Click:
+    action, context = part(known.event, "action"), part(known.event, "context")
+    value = _object(action.get("value"), "the button's value")
+    if value.get("assent") != VALUE_VERSION:
+        raise ValueError("the button is not one of ours")
+    operator = {key: found or None for key, found in part(known.event, "operator").items()}
+    return Click.model_validate(
+        {
+            "event_id": known.event_id,
+            "operator": Identity.model_validate({**operator, "tenant_key": tenant_key or None}),
+            "approval_id": value.get("approval_id"),
+            "kind": value.get("decision"),
+            "stage": value.get("stage"),
+            "payload_sha256": value.get("payload_sha256"),
+            "message_id": context.get("open_message_id"),
+            "chat_id": context.get("open_chat_id") or None,
+            "reason": _reason(action.get("form_value")),
+            "occurred_at": occurred_at,
+            "proof": proof,
+        }
+    )
+
+
+def part(whole: dict[str, Any], name: str) -> dict[str, Any]:
+    """An object within another; an empty one where there is none."""
+    found = whole.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _object(value: object, what: str) -> dict[str, Any]:
+    """The platform sends objects as they are, or as JSON in a string."""
+    found = json.loads(value) if isinstance(value, str) else value
+    if not isinstance(found, dict):
+        raise ValueError(f"{what} is not an object")
+    return found
+
+
+def _reason(form: object) -> str | None:
+    """The reason in the form, as every database can keep it."""
+    given = _object(form, "the form").get("reason") if form else None
+    if not isinstance(given, str):
+        return None
+    kept = "".join(c if c in "\t\n\r" or c >= " " else " " for c in given)
+    return kept.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()[:MOST_REASON].strip() or None
+
+
+def _time(given: object) -> datetime:
+    """Feishu writes seconds, milli- or microseconds, by event."""
+    text = str(given) if isinstance(given, str | int) else ""
+    if not (text.isascii() and text.isdigit() and 10 <= len(text) <= 16):
+        return _UNKNOWN_TIME
+    seconds = int(text) / 10 ** (len(text) - 10)
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _why(error: Exception) -> str:
+    """What was wrong, without a word of what was sent."""
+    if isinstance(error, ValidationError):
+        return "unreadable: " + ", ".join(".".join(map(str, each["loc"])) or each["type"] for each in error.errors())
+    return "unreadable: the value is no JSON" if isinstance(error, json.JSONDecodeError) else str(error)

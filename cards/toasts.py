@@ -1,0 +1,66 @@
+"""What a person is told right after a click."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assent.contracts import DecisionKind, Frozen, Verdict, VerdictKind
+from cards.safe import one_line, shortened
+from cards.wording import Both, Wording
+
+_TYPES = {
+    VerdictKind.ACCEPTED: "success",
+    VerdictKind.DUPLICATE: "info",
+    VerdictKind.TAMPERED: "error",
+    VerdictKind.ALREADY_DECIDED: "info",
+    VerdictKind.SUPERSEDED: "warning",
+    VerdictKind.EXPIRED: "warning",
+    VerdictKind.MISSING: "warning",
+    VerdictKind.FORBIDDEN: "error",
+    VerdictKind.RECEIVED: "info",
+}
+
+
+class Toast(Frozen):
+    """A short message over the chat, in the language of whoever clicked."""
+
+    type: str
+    content: str
+    i18n: dict[str, str]
+
+    @classmethod
+    def of(cls, kind: str, text: Both) -> Toast:
+        """A toast of one of Feishu's four types."""
+        return cls(type=kind, content=text.en, i18n={"zh_cn": text.zh, "en_us": text.en})
+
+    def answer(self) -> dict[str, Any]:
+        """The answer to the callback. It never carries a card: only the workflow writes those."""
+        return {"toast": self.model_dump()}
+
+
+def toast(verdict: Verdict, kind: DecisionKind, wording: Wording, *, name: str | None = None) -> Toast:
+    """What became of a decision.
+
+    name: who decided, where somebody else did and the name is known.
+    """
+    return Toast.of(_TYPES[verdict.kind], _text(verdict, kind, wording, name))
+
+
+def unreadable(wording: Wording) -> Toast:
+    """The answer to a click that is not about any approval of ours."""
+    return Toast.of("warning", wording("toast.unreadable"))
+
+
+def not_recorded(wording: Wording) -> Toast:
+    """The answer to a click that could not be handed on."""
+    return Toast.of("error", wording("toast.not_recorded"))
+
+
+def _text(verdict: Verdict, kind: DecisionKind, wording: Wording, name: str | None) -> Both:
+    if verdict.kind is VerdictKind.ACCEPTED:
+        return wording("toast.approved" if kind is DecisionKind.APPROVE else "toast.rejected")
+    if verdict.kind is not VerdictKind.ALREADY_DECIDED:
+        return wording(f"toast.{verdict.kind}")
+    known = shortened(one_line(name.strip()), 40) if name and name.strip() else None
+    said = wording("toast.already_decided_by", name=known) if known else wording("toast.already_decided")
+    return said + wording("toast.now", state=wording(f"state.{verdict.status}")) if verdict.status else said

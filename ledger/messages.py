@@ -1,0 +1,135 @@
+"""What was sent to Feishu for an approval: noted before it is tried, and the moment its message id is known."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assent.contracts import Frozen, Judged, Outcome, Plan, VerdictKind
+from assent.messages import AuditEntry, AuditEvent
+from assent.payload import sha256
+from ledger import audit
+from ledger.engine import insert, inserted
+from ledger.schema import approvals, decisions, messages
+
+
+class MessageKind(StrEnum):
+    CARD = "card"
+    FILE = "file"
+
+
+class Shown(StrEnum):
+    """What a card says."""
+
+    PENDING = "pending"
+    DECIDED = "decided"
+    REPLACED = "replaced"
+    FINAL = "final"
+
+
+class Slot(Frozen):
+    """The place of one message among those of its approval: the same slot is the same message."""
+
+    approval_id: str
+    kind: MessageKind
+    generation: int
+    """Cards are sent afresh before Feishu stops their buttons; this counts."""
+    place: int
+    """Which of the plan's addresses it goes to."""
+
+    @property
+    def uuid(self) -> str:
+        """What Feishu knows a repeated sending by, for an hour."""
+        return sha256(f"{self.approval_id}/{self.kind}/{self.generation}/{self.place}")[:40]
+
+
+class Message(Frozen):
+    """One row: a message that was sent, or tried."""
+
+    slot: Slot
+    message_id: str | None
+    chat_id: str | None
+    shown: Shown | None
+
+
+class Record(Frozen):
+    """All that a card of an approval is made of."""
+
+    plan: Plan
+    decided: Judged | None
+    outcome: Outcome | None
+    closed_at: datetime | None
+    messages: tuple[Message, ...]
+
+
+async def intend(connection: AsyncConnection, slot: Slot, now: datetime) -> Message | None:
+    """Note that a message is about to be sent; None if the approval has ended, and nothing may be sent any more."""
+    status = select(approvals.c.status).where(approvals.c.approval_id == slot.approval_id).with_for_update()
+    if (await connection.execute(status)).scalar_one_or_none() is not None:
+        return None
+    row = insert(connection, messages).values(**slot.model_dump(), tried_at=audit.stamp(now))
+    if await inserted(connection, row.on_conflict_do_nothing()):
+        return Message(slot=slot, message_id=None, chat_id=None, shown=None)
+    return _message((await connection.execute(select(messages).where(*_is(slot)))).one())
+
+
+async def sent(
+    connection: AsyncConnection, slot: Slot, message_id: str, chat_id: str | None, shown: Shown, now: datetime
+) -> None:
+    """The message is there, under this id."""
+    fresh = update(messages).where(*_is(slot), messages.c.message_id.is_(None))
+    changed = await connection.execute(fresh.values(message_id=message_id, chat_id=chat_id, shown=shown))
+    if changed.rowcount and slot.kind is MessageKind.CARD:
+        entry = AuditEntry(
+            event=AuditEvent.DELIVER,
+            at=now,
+            once=f"deliver:{slot.generation}:{slot.place}",
+            message_id=message_id,
+        )
+        await audit.append(connection, slot.approval_id, [entry])
+
+
+async def shows(connection: AsyncConnection, slot: Slot, shown: Shown) -> None:
+    await connection.execute(update(messages).where(*_is(slot)).values(shown=shown))
+
+
+async def messages_of(connection: AsyncConnection, approval_id: str) -> tuple[Message, ...]:
+    found = await connection.execute(
+        select(messages)
+        .where(messages.c.approval_id == approval_id)
+        .order_by(messages.c.generation, messages.c.place, messages.c.kind)
+    )
+    return tuple(_message(row) for row in found)
+
+
+async def record_of(connection: AsyncConnection, approval_id: str) -> Record | None:
+    """What the ledger knows of an approval that has a plan."""
+    row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
+    if row is None or row.plan is None:
+        return None
+    judged = await connection.execute(select(decisions.c.judged).where(decisions.c.approval_id == approval_id))
+    known = [Judged.model_validate_json(text) for text in judged.scalars()]
+    return Record(
+        plan=Plan.model_validate_json(row.plan),
+        decided=next((one for one in known if one.verdict is VerdictKind.ACCEPTED), None),
+        outcome=Outcome.model_validate_json(row.outcome) if row.outcome else None,
+        closed_at=datetime.fromisoformat(row.closed_at) if row.closed_at else None,
+        messages=await messages_of(connection, approval_id),
+    )
+
+
+def _is(slot: Slot) -> list[Any]:
+    return [messages.c[name] == value for name, value in slot.model_dump().items()]
+
+
+def _message(row: Any) -> Message:
+    return Message(
+        slot=Slot(approval_id=row.approval_id, kind=row.kind, generation=row.generation, place=row.place),
+        message_id=row.message_id,
+        chat_id=row.chat_id,
+        shown=row.shown,
+    )

@@ -1,0 +1,85 @@
+"""The API is what its OpenAPI says: tried by machine, and described on a page that loads nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tests import parts
+from tests.conftest import new_database, open_service
+from tests.simulated import served
+from tests.web import Web
+
+
+@pytest.fixture(scope="module")
+async def web(
+    tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
+) -> AsyncIterator[Web]:
+    client = await parts.connect(temporal_address, next(namespaces))
+    directory = tmp_path_factory.mktemp("contract")
+    async with AsyncExitStack() as stack:
+        yield Web(await open_service(stack, client, await new_database("sqlite", directory)), directory)
+
+
+async def test_every_operation_names_its_problems(web: Web) -> None:
+    async with web.http() as http:
+        paths = (await http.get("/openapi.json")).json()["paths"]
+    assert {
+        "/v1/approvals", "/v1/approvals/{approval_id}", "/v1/approvals/{approval_id}/cancel",
+        "/v1/approvals/{approval_id}/decide", "/v1/approvals/{approval_id}/content", "/v1/tools",
+        "/v1/audit/{approval_id}",
+    } <= set(paths)  # fmt: skip
+    for path, methods in paths.items():
+        for operation in methods.values() if path.startswith("/v1/") else ():
+            assert {"400", "401", "403", "404", "413", "422", "503"} <= set(operation["responses"])
+            for status, response in operation["responses"].items():
+                kind = "application/json" if status < "300" else "application/problem+json"
+                assert list(response["content"]) == [kind]
+            assert operation["security"]
+
+
+class _Links(HTMLParser):
+    """What a page would load or lead to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.addresses: list[str] = []
+        self.tags: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("href", "src")]
+
+
+async def test_the_page_for_people_shows_everything_and_loads_nothing(web: Web) -> None:
+    async with web.http(None) as http:
+        page = await http.get("/docs")
+        openapi = (await http.get("/openapi.json")).json()
+    links = _Links()
+    links.feed(page.text)
+    assert all(address.startswith("#") or address == "/openapi.json" for address in links.addresses)
+    assert links.tags.isdisjoint({"script", "link", "img", "iframe"})
+    assert all(path in page.text for path in openapi["paths"])
+    assert all(f'id="{name}"' in page.text for name in openapi["components"]["schemas"])
+
+
+async def test_schemathesis_finds_nothing_that_the_description_does_not_say(web: Web, tmp_path: Path) -> None:
+    async with served(web.app) as url:
+        command = [
+            *(str(Path(sys.executable).parent / "schemathesis"), "run", f"{url}/openapi.json"),
+            *("--header", "Authorization: Bearer secret-agent"),
+            *("--phases", "examples,coverage", "--generation-deterministic"),
+            *("--checks", "all", "--exclude-checks", "positive_data_acceptance", "--no-color"),
+            *("--request-timeout", "20", "--exclude-path", "/readyz"),
+        ]
+        done = await asyncio.to_thread(
+            subprocess.run, command, capture_output=True, text=True, timeout=100, cwd=tmp_path
+        )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

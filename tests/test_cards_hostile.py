@@ -1,0 +1,217 @@
+"""Whatever others write into a request or a result: it stays text, it is seen, and nothing of it gets lost."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assent.contracts import Approvers, Identity, Outcome, Plan, Status
+from assent.payload import sha256
+from cards import Attachment, Showing, card, overflow
+from cards.safe import markdown, visible
+from tests.properties import unhurried
+from tests.test_cards import APPROVED, NOW, REJECTED, WORDING, plan
+from tests.test_cards_rules import check, markdowns, plain_texts
+
+ATTACKS = [
+    "<at id=all></at>",
+    "<at ids=all,ou_1></at>",
+    "<at email=all@example.com></at>",
+    "</font><at id='all'></at>",
+    "[click me](https://evil.example)",
+    "https://evil.example www.evil.example",
+    "<a href='https://evil.example'>x</a>",
+    "<link icon='chat_outlined' url='https://evil.example'>x</link>",
+    "![image](img_v2_1)",
+    "```\n</code>\n<at id=all></at>\n```",
+    "`code` **bold** ~~gone~~ :DONE: $x$ | a | b |",
+    "# heading\n> quote\n- item\n1. one\n---\n    code",
+    "<local_datetime millisecond='0'></local_datetime><person id='ou_1'></person>",
+    "<font color='red'>red</font><text_tag color='red'>x</text_tag><number_tag>1</number_tag>",
+    "&lt;at id=all&gt; &#60;at id=all&#62; &amp;",
+    "safe\u202egnp.exe\u2066\u2069\u200b\u200d\ufeff\u00ad\u2028\u2029",
+    "null\x00 bell\x07 escape\x1b[2J return\rover",
+    "blank \u3164\u115f\u2800\U000e0041 pile " + "z" + "\u0301" * 30,
+    '{"tag": "button"} \\" \\u003cat id=all\\u003e',
+    "{name} {0} {name.__class__} %s {{",
+    "⟦U+202E⟧ 🙂 👨‍👩‍👧 ❤️ ع عربي עברית हिन्दी 中文",
+    "x" * 100_000,
+    "<" * 100_000,
+    "\u200b" * 40_000,
+    "行" * 40_000,
+]
+TEXT = st.one_of(st.sampled_from(ATTACKS[:-4]), st.text(max_size=60), st.text(min_size=200, max_size=2000))
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-(2**53) + 1, 2**53 - 1), TEXT),
+    lambda inner: st.one_of(st.lists(inner, max_size=5), st.dictionaries(TEXT, inner, max_size=5)),
+    max_leaves=12,
+)
+UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+JOINS_EMOJI = "\u200d\ufe0f"
+
+
+def storable(text: str) -> str:
+    return "".join(c for c in text if c in "\t\n\r" or c >= " ").encode("utf-8", "ignore").decode()
+
+
+def asked(arguments: dict[str, Any], **fields: Any) -> Plan:
+    """A plan with any JSON at all as its payload, as only a tool without a schema could have it."""
+    payload = json.dumps({"arguments": arguments, "files": {}, "tool": "send"}, ensure_ascii=False)
+    return plan(payload=payload, payload_sha256=sha256(payload.encode("utf-8", "replace")), **fields)
+
+
+def read(showing: Showing) -> dict[str, Any]:
+    """The card, which keeps every rule, also the simulator's, and hides nothing."""
+    from simulator.cards import check_card
+
+    shown = check_card(check(card(showing, WORDING)))
+    for text in [*plain_texts(shown), *plain_texts(shown, "zh_cn"), *markdowns(shown), *markdowns(shown, "zh_cn")]:
+        unseen = {c for c in text if unicodedata.category(c) in UNSEEN and c not in "\n\t" + JOINS_EMOJI}
+        assert not unseen, unseen
+    return shown
+
+
+def attached(of: Plan) -> Attachment | None:
+    file = overflow(of, WORDING)
+    return Attachment(name=file.name, size=len(file.data), sha256=sha256(file.data)) if file else None
+
+
+def showings(of: Plan, text: str) -> list[Showing]:
+    file = attached(of)
+    outcomes = [
+        Outcome(approval_id="a", status=status, content=text, reason=text, authorize_url=text) for status in Status
+    ]
+    return [
+        Showing(plan=of, attachment=file),
+        Showing(plan=of),
+        Showing(plan=of, replaced=True),
+        Showing(plan=of, decided=APPROVED, attachment=file),
+        Showing(plan=of, decided=REJECTED.model_copy(update={"reason": text})),
+        *(Showing(plan=of, decided=APPROVED, outcome=each, ended_at=NOW, attachment=file) for each in outcomes),
+    ]
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: ascii(attack[:20]))
+def test_an_attack_in_every_place_stays_text(attack: str) -> None:
+    text = storable(attack)
+    person = Identity(open_id=" ".join(text[:50].split()) or "x")
+    hostile = asked(
+        {"value": attack, attack[:3000]: "name", "deep": [[{attack[:500]: attack}]]},
+        tool=text[:200],
+        description=text,
+        request_reason=text[:4000],
+        requester=person,
+        asked_by=text[:200],
+        approvers=Approvers.of([person] * 30),
+    )
+    for showing in showings(hostile, text):
+        read(showing)
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: ascii(attack[:20]))
+def test_every_argument_is_whole_in_the_card_or_in_the_file(attack: str) -> None:
+    hostile = asked({"first": attack, "second": "short"})
+    file = overflow(hostile, WORDING)
+    shown = plain_texts(read(Showing(plan=hostile, attachment=attached(hostile))))
+    quoted = visible(json.dumps(attack, ensure_ascii=False))
+    whole = quoted if attack != attack.strip() else visible(attack)
+    if file is None:
+        assert whole in shown
+    else:
+        assert "\n".join(f"| {line}" for line in whole.split("\n")) in file.data.decode()
+        assert any("first" in line for line in markdowns(read(Showing(plan=hostile, attachment=attached(hostile)))))
+    assert "short" in shown
+
+
+@given(arguments=st.dictionaries(TEXT, VALUES, max_size=25), text=TEXT)
+@settings(unhurried, max_examples=25)  # each makes a card of every state
+def test_any_request_makes_cards_that_keep_the_rules(arguments: dict[str, Any], text: str) -> None:
+    kept = storable(text)
+    hostile = asked(arguments, description=kept, request_reason=kept, asked_by=kept[:60] or None)
+    file = overflow(hostile, WORDING)
+    for showing in showings(hostile, kept):
+        shown = read(showing)
+        if showing.attachment is None and file is not None:
+            assert "approve" not in json.dumps([each.get("name") for each in shown["body"]["elements"]])
+
+
+@given(arguments=st.dictionaries(TEXT, VALUES, max_size=25))
+@settings(unhurried, max_examples=40)
+def test_a_card_without_a_file_holds_every_name_and_every_text(arguments: dict[str, Any]) -> None:
+    hostile = asked(arguments)
+    if overflow(hostile, WORDING) is not None:
+        return
+    shown = read(Showing(plan=hostile))
+    seen = "\n".join([*plain_texts(shown), *markdowns(shown)])
+    for name, value in arguments.items():
+        in_json = visible(json.dumps(name, ensure_ascii=False))
+        assert name == "" or markdown(name).replace(" ", "&#32;") in seen or in_json in seen
+        if isinstance(value, str):
+            assert visible(value) in seen or visible(json.dumps(value, ensure_ascii=False)) in seen
+
+
+@pytest.mark.parametrize("count", [21, 60, 300, 1000])
+def test_many_arguments_are_all_there(count: int) -> None:
+    many = asked({f"argument_{n:04}": f"value-{n:04}" for n in range(count)})
+    shown = read(Showing(plan=many, attachment=attached(many)))
+    file = overflow(many, WORDING)
+    text = file.data.decode() if file else "\n".join(plain_texts(shown))
+    assert all(f"value-{n:04}" in text for n in range(count))
+    read(Showing(plan=many, attachment=attached(many), decided=APPROVED))
+
+
+def test_deep_nesting_is_written_out() -> None:
+    deep: Any = "bottom"
+    for _ in range(60):
+        deep = {"level": [deep]}
+    shown = read(Showing(plan=asked({"deep": deep})))
+    assert any('"bottom"' in text for text in plain_texts(shown))
+
+
+def test_names_that_are_markup_are_shown_as_they_are() -> None:
+    shown = read(Showing(plan=asked({"<at id=all></at>": 1, "**b**": 2, "": 3, " spaced ": 4})))
+    labels = markdowns(shown)
+    assert "**&#60;at&#32;id&#61;all&#62;&#60;&#47;at&#62;**" in labels
+    assert "**&#42;&#42;b&#42;&#42;**" in labels
+    assert "**&#34;&#34;**" in labels
+    assert "**&#32;spaced&#32;**" in labels
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\u202eb", "a⟦U+202E⟧b"),
+        ("zero\u200bwidth", "zero⟦U+200B⟧width"),
+        ("bell\x07", "bell⟦U+0007⟧"),
+        ("line\nbreak\ttab", "line\nbreak\ttab"),
+        ("over\rwritten", "over⟦U+000D⟧written"),
+        ("⟦U+202E⟧", "⟦U+27E6⟧U+202E⟧"),
+        ("no\u00a0break", "no⟦U+00A0⟧break"),
+        ("全角　空格", "全角　空格"),
+        ("👨\u200d👩\u200d👧 ❤\ufe0f", "👨\u200d👩\u200d👧 ❤\ufe0f"),
+        ("a\u200db\ufe0f", "a⟦U+200D⟧b⟦U+FE0F⟧"),
+        ("e\u0301", "e\u0301"),
+        ("e" + "\u0301" * 5, "e\u0301\u0301\u0301⟦U+0301⟧⟦U+0301⟧"),
+    ],
+)
+def test_what_cannot_be_seen_is_written_out(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+@given(one=st.text(max_size=40), other=st.text(max_size=40))
+@unhurried
+def test_different_texts_never_look_the_same(one: str, other: str) -> None:
+    assert (visible(one) == visible(other)) == (one == other)
+
+
+def test_a_mention_needs_an_id_that_can_be_nothing_else() -> None:
+    odd = [Identity(open_id=each) for each in ("ou 1", "ou_1></at><at id=all", "all", "x" * 65, "用户")]
+    shown = read(Showing(plan=plan(approvers=Approvers.of(odd))))
+    assert not [line for line in markdowns(shown) if "<at " in line]
+    both = Identity(open_id="<at id=all>", user_id="u_1")
+    assert "<at id=u_1></at>" in markdowns(read(Showing(plan=plan(approvers=Approvers.of([both])))))

@@ -1,0 +1,72 @@
+"""Pacing and remembering in bounded memory."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from activities.limits import Memory, Pacer, TooLate, Window
+
+
+async def test_whoever_came_first_goes_first() -> None:
+    pacer = Pacer(each=2, overall=50, patience=10)
+    went: list[int] = []
+
+    async def go(number: int) -> None:
+        await pacer.turn("a")
+        went.append(number)
+
+    await asyncio.gather(*(go(number) for number in range(5)))
+    assert went == [0, 1, 2, 3, 4]
+
+
+async def test_all_destinations_together_keep_the_overall_pace() -> None:
+    pacer = Pacer(each=5, overall=10, patience=0.5)
+    results = await asyncio.gather(*(pacer.turn(f"chat-{n}") for n in range(12)), return_exceptions=True)
+    assert sum(isinstance(result, TooLate) for result in results) == 2
+
+
+async def test_a_call_that_would_wait_too_long_takes_no_turn() -> None:
+    pacer = Pacer(each=1, overall=50, patience=0.05)
+    await pacer.turn("a")
+    for _ in range(3):
+        with pytest.raises(TooLate) as late:
+            await pacer.turn("a")
+        assert 0.05 < late.value.wait <= 1.1
+
+
+def test_turns_keep_their_distance() -> None:
+    window = Window(5)
+    turns = [window.book(100.0, patience=10) for _ in range(30)]
+    assert turns[:5] == pytest.approx([100.0] * 5, abs=1e-4)
+    assert all(later - earlier > 1 for earlier, later in zip(turns, turns[5:], strict=False))
+    assert window.book(turns[-1] + 60, patience=0) == turns[-1] + 60
+
+
+def test_destinations_that_are_quiet_are_forgotten() -> None:
+    pacer = Pacer(each=5, overall=100, patience=1)
+    for number in range(50):
+        pacer.window(f"chat-{number}", 100.0).book(100.0, 1)
+    assert len(pacer) == 50
+    pacer.window("another", 160.0)
+    assert len(pacer) == 1
+
+
+def test_destinations_that_are_never_quiet_are_still_bounded() -> None:
+    pacer = Pacer(each=5, overall=100, patience=1)
+    for number in range(10_500):
+        pacer.window(f"chat-{number}", 100.0).book(100.0, 1)
+    assert len(pacer) == 10_000
+
+
+def test_memory_keeps_the_newest_each_for_its_time() -> None:
+    now = 0.0
+    memory: Memory[int] = Memory(2, clock=lambda: now)
+    for number, key in enumerate("abc"):
+        memory.keep(key, number, 10)
+    assert "a" not in memory
+    assert memory["c"] == 2
+    assert len(memory) == 2
+    now = 10.0
+    assert "c" not in memory

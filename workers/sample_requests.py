@@ -1,0 +1,72 @@
+"""Requests that the buttons of the simulator's page file, one for each way that a call can end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A request that a button of the simulator's page files."""
+
+    tool: str
+    label: dict[str, str]
+    description: dict[str, str]
+    arguments: dict[str, Any]
+    reason: str
+
+
+SAMPLES = (
+    Sample(
+        "send_invoice",
+        {"zh": "发送发票", "en": "Send an invoice"},
+        {"zh": "一切顺利：同意后执行成功", "en": "All goes well: approved, it is executed"},
+        {"to": "ada@example.com", "amount": "120.00"},
+        "The order 4711 was delivered yesterday, and the customer asked for the invoice.",
+    ),
+    Sample(
+        "read_mailbox",
+        {"zh": "读取邮箱", "en": "Read a mailbox"},
+        {"zh": "工具报错：需要先授权", "en": "The tool says no: it needs to be authorized first"},
+        {"folder": "inbox"},
+        "To find the reply of the supplier.",
+    ),
+    Sample(
+        "transfer_money",
+        {"zh": "转账", "en": "Transfer money"},
+        {
+            "zh": "连接中断：是否到账无从得知，审批冻结",
+            "en": "The line breaks: nobody knows if it arrived, so it freezes",
+        },
+        {"to": "DE02 1203 0000 0000 2020 51", "amount": "4800.00"},
+        "Deposit for the new office.",
+    ),
+    Sample(
+        "rebuild_index",
+        {"zh": "重建索引", "en": "Rebuild an index"},
+        {"zh": "工具一直不返回：超时后冻结", "en": "It never answers: after its timeout it freezes"},
+        {"name": "customers"},
+        "Search misses the customers added this week.",
+    ),
+    Sample(
+        "migrate_database",
+        {"zh": "迁移数据库", "en": "Migrate a database"},
+        {
+            "zh": "执行到一半进程被杀：冻结，不会重来",
+            "en": "The worker is killed midway: it freezes, and is not begun again",
+        },
+        {"version": 42},
+        "The release 7.3 needs the new columns.",
+    ),
+    Sample(
+        "delete_customer",
+        {"zh": "删除客户", "en": "Delete a customer"},
+        {
+            "zh": "高风险：任何人可审批，需二次确认，密码已隐藏",
+            "en": "High risk: anyone may decide, after a second look",
+        },
+        {"customer": "ACME Ltd.", "password": "correct horse battery staple"},
+        "They asked to be forgotten.",
+    ),
+)

@@ -1,0 +1,148 @@
+"""The agents that may come in: their tokens, by hash, and how far each reaches."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import tomllib
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Self
+from urllib.parse import unquote, urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from assent.contracts import CallbackUrl, Id, Identity
+
+ANYONE = "*"
+
+
+def _plain(name: str) -> str:
+    if not name.isprintable():
+        raise ValueError("a name is one line of printable characters")
+    return name
+
+
+def _person(text: str) -> str:
+    if text != ANYONE:
+        Identity.parse(text)
+    return text
+
+
+class Agent(BaseModel):
+    """One token: who shows it, and what it may do."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: Annotated[Id, Field(max_length=48), AfterValidator(_plain)]
+    """What the audit calls the agent; the proof `token:NAME` must fit an id in any script."""
+    sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+    """The hash of the token, in hex; the token itself is kept by the agent alone."""
+    tools: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    """Which tools it may ask for, as patterns such as `send_*`."""
+    on_behalf_of: Annotated[tuple[Annotated[str, AfterValidator(_person)], ...], Field(strict=False)] = ()
+    """For whom it may act, such as `open_id:ou_1`, or `open_id:ou_1,union_id:on_1` for one person with two ids."""
+    may_decide: bool = False
+    """Whether it may tell what a person decided; never about what it asked for itself."""
+    callbacks: Annotated[tuple[CallbackUrl, ...], Field(strict=False)] = ()
+    """The beginnings of the addresses where it may be called back."""
+    tenant_key: str = ""
+    """The installation's tenant, not a key of the file: meant where an identity names none."""
+
+    def may_ask_for(self, tool: str) -> bool:
+        return any(fnmatchcase(tool, pattern) for pattern in self.tools)
+
+    @property
+    def people(self) -> frozenset[str] | None:
+        """The typed ids of all for whom it may act; None if that is anyone."""
+        if ANYONE in self.on_behalf_of:
+            return None
+        return frozenset(key for person in self._persons() for key in person.keys)
+
+    def may_act_for(self, person: Identity) -> bool:
+        """Whether it may speak for *person*. Every id must be known: one that is not might be somebody else's."""
+        if ANYONE in self.on_behalf_of:
+            return True
+        meant = person.within(self.tenant_key)
+        return any(meant.tenant_key == known.tenant_key and meant.keys <= known.keys for known in self._persons())
+
+    def may_see(self, tool: str, requester: Identity) -> bool:
+        """Whether an approval is one that it might have asked for."""
+        if not self.may_ask_for(tool):
+            return False
+        meant = requester.within(self.tenant_key)
+        return ANYONE in self.on_behalf_of or any(meant.is_same_person(known) for known in self._persons())
+
+    def may_be_called_back_at(self, url: str) -> bool:
+        """Whether an address lies under one of those it may name, read as strictly as any server might."""
+        if not url.isascii() or not url.isprintable() or any(c in url for c in ' \\\\"<>^`{|}'):
+            return False
+        parts = urlsplit(url)
+        if any(segment in (".", "..") for segment in unquote(parts.path).split("/")):
+            return False
+        return any(_lies_under(url, beginning) for beginning in self.callbacks)
+
+    def _persons(self) -> Iterable[Identity]:
+        return (Identity.parse(text).within(self.tenant_key) for text in self.on_behalf_of if text != ANYONE)
+
+
+def _lies_under(url: str, beginning: str) -> bool:
+    asked, allowed = urlsplit(url), urlsplit(beginning)
+    if (asked.scheme, asked.hostname, asked.port) != (allowed.scheme, allowed.hostname, allowed.port):
+        return False
+    if asked.path == allowed.path:
+        return True
+    return asked.path.startswith(allowed.path if allowed.path.endswith("/") else f"{allowed.path}/")
+
+
+class Tokens:
+    """All tokens of an installation."""
+
+    def __init__(self, agents: Iterable[Agent]) -> None:
+        self._agents = tuple(agents)
+
+    @classmethod
+    def load(cls, path: Path, tenant_key: str = "") -> Self:
+        """Read the file. A ValueError says in one sentence what is wrong with it, and where."""
+        try:
+            found = tomllib.loads(path.read_text("utf-8"))
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read: {error.strerror}") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is not TOML: {error}") from None
+        entries = found.pop("token", [])
+        if found or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            unknown = ", ".join(found) or "token"
+            raise ValueError(f"{path}: {unknown} is not expected at the top; each token is a table [[token]]")
+        if not entries:
+            raise ValueError(f"{path} holds no [[token]]; `assent token NAME` prints one")
+        agents = [_agent(entry, tenant_key, f"{path}, [[token]] number {n}") for n, entry in enumerate(entries, 1)]
+        for field in ("name", "sha256"):
+            values = [getattr(agent, field) for agent in agents]
+            if repeated := next((value for value in values if values.count(value) > 1), None):
+                raise ValueError(f"{path}: two tokens have the {field} {repeated!r}")
+        return cls(agents)
+
+    def find(self, token: str) -> Agent | None:
+        """Whose token it is. All are compared, each in constant time: how long it takes tells nothing."""
+        digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+        found = None
+        for agent in self._agents:
+            if hmac.compare_digest(agent.sha256, digest):
+                found = agent
+        return found
+
+
+def _agent(entry: dict[str, object], tenant_key: str, where: str) -> Agent:
+    named = f"{where} ({entry['name']!r})" if isinstance(entry.get("name"), str) else where
+    if "tenant_key" in entry:
+        raise ValueError(f"{named}: tenant_key: not a key of a token; name it in on_behalf_of")
+    try:
+        return Agent.model_validate({**entry, "tenant_key": tenant_key})
+    except ValidationError as error:
+        flaws = "; ".join(
+            f"{'.'.join(map(str, e['loc']))}: {'not a key of a token' if e['type'] == 'extra_forbidden' else e['msg']}"
+            for e in error.errors(include_input=False)
+        )
+        raise ValueError(f"{named}: {flaws}") from None

@@ -1,0 +1,27 @@
+"""Telling an agent that its approval has ended, where it asked to be told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+with workflow.unsafe.imports_passed_through():
+    from assent import names
+    from assent.messages import Announcement
+    from workflows import steps
+
+_FOR = timedelta(days=3)
+
+
+@workflow.defn(name=names.ANNOUNCING)
+class AnnouncingWorkflow:
+    """Posts the outcome until it is taken, for some days; it can always be asked for instead."""
+
+    @workflow.run
+    async def run(self, announcement: Announcement) -> None:
+        try:
+            await steps.outbound(names.ANNOUNCE, announcement, None, _FOR)
+        except FailureError as error:
+            workflow.logger.warning("the outcome of %s was not taken: %s", announcement.outcome.approval_id, error)

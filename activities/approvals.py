@@ -14,6 +14,7 @@ from assent.errors import InvalidRequest
 from assent.messages import (
     AuditBatch,
     Closing,
+    Conclusion,
     Preparation,
     Prepared,
     Recall,
@@ -21,7 +22,6 @@ from assent.messages import (
     RecallKind,
     Report,
     Settled,
-    Settlement,
 )
 from assent.payload import canonical_payload, idempotency_key, sha256
 from assent.settings import Settings
@@ -69,9 +69,9 @@ class ApprovalActivities:
         await self._ledger.append(batch)
 
     @activity.defn(name=names.SETTLE)
-    async def settle(self, settlement: Settlement) -> Settled:
+    async def settle(self, conclusion: Conclusion) -> Settled:
         """Put the ending on record, then on the cards; the record stands whatever Feishu does."""
-        outcome = await self._ledger.settle(settlement)
+        outcome = await self._ledger.settle(conclusion)
         shown = self._cards is None or await self._cards.finish(outcome.approval_id)
         return Settled(outcome=outcome, cards_due=not shown)
 
@@ -94,6 +94,8 @@ class ApprovalActivities:
             case RecallKind.TOOLS:
                 manifests, further = await self._ledger.manifests(question.offset, PAGE)
                 return Recalled(manifests=manifests, next_offset=further)
+            case RecallKind.SETTLEMENT:
+                return Recalled(settlement=await self._ledger.settlement(question.approval_id))
             case RecallKind.AUDIT:
                 records, further = await self._ledger.records(question.approval_id, question.offset, PAGE)
                 return Recalled(entries=records, next_offset=further)
@@ -143,6 +145,9 @@ class ApprovalActivities:
             tenant_key=tenant,
             addresses=self._addresses(request, approvers),
             callback_url=request.callback_url,
+            probe_for=manifest.probe_for,
+            remind_every=self._settings.remind_every,
+            frozen_twin=await self._ledger.twin(payload_sha256, self._settings.namespace),
         )
 
     def _addresses(self, request: Request, approvers: Approvers) -> tuple[Address, ...]:

@@ -49,7 +49,7 @@ class CardActivities:
         except FeishuRefused as refused:
             return Delivered(refused=str(refused))
         except FeishuUnavailable as error:
-            raise _later(error) from error
+            raise later(error) from error
         if message_id is None:
             return Delivered()
         await self._replace_older(record, slot)
@@ -70,7 +70,7 @@ class CardActivities:
             except FeishuUnavailable as error:
                 trouble = error
         if trouble is not None:
-            raise _later(trouble) from trouble
+            raise later(trouble) from trouble
 
     async def finish(self, approval_id: str) -> bool:
         """Show the ending promptly; False if that has to be tried again later."""
@@ -93,6 +93,7 @@ class CardActivities:
             decided=record.decided,
             outcome=record.outcome,
             ended_at=record.closed_at,
+            settlement=record.settlement,
             attachment=Attachment(name=file.name, size=len(file.data), sha256=sha256(file.data)) if file else None,
             replaced=replaced,
         )
@@ -122,7 +123,8 @@ class CardActivities:
     async def _bring(self, record: Record, message: Message) -> None:
         """Bring one card to how the approval stands."""
         ended = record.outcome is not None
-        if message.shown is Shown.FINAL or (message.shown is Shown.REPLACED and not ended):
+        shown = Shown.SETTLED if record.settlement else Shown.FINAL if ended else Shown.DECIDED
+        if message.shown is shown or (message.shown is Shown.REPLACED and not ended):
             return
         if message.message_id is None and not ended:
             return
@@ -132,10 +134,10 @@ class CardActivities:
             await self._feishu.patch(message_id, content)
         except FeishuRefused as refused:
             await self._give_up(record, message, content, refused)
-        await self._ledger.shows(message.slot, Shown.FINAL if ended else Shown.DECIDED)
+        await self._ledger.shows(message.slot, shown)
 
     async def _find(self, record: Record, slot: Slot, content: str) -> str:
-        """A card that was tried and never confirmed: sent again under its uuid, it is found, or sent as it should be."""
+        """A card that was tried and never confirmed: sent again under its uuid it is found, or sent as it should be."""
         sent = await self._feishu.send(record.plan.addresses[slot.place], "interactive", content, uuid=slot.uuid)
         await self._note(slot, sent, Shown.PENDING)
         return sent.message_id
@@ -170,6 +172,6 @@ def _cards(record: Record) -> list[Message]:
     return [message for message in record.messages if message.slot.kind is MessageKind.CARD]
 
 
-def _later(error: FeishuUnavailable) -> ApplicationError:
+def later(error: FeishuUnavailable) -> ApplicationError:
     delay = timedelta(seconds=error.retry_after) if error.retry_after else None
     return ApplicationError(str(error), type="FeishuUnavailable", next_retry_delay=delay)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError
 
 from activities.bodies import Body, Raised, TimedOut
 from assent import names
@@ -62,7 +63,7 @@ class ToolActivities:
 
     @activity.defn(name=names.PROBE)
     async def probe(self, call: ToolCall) -> Report:
-        """Ask the tool's own probe what became of a call. Anything but a clear "executed" changes nothing."""
+        """Ask the tool's own probe what became of a call. Only a clear "executed" changes anything here."""
         tool, arguments = await self._check(call)
         assert tool.probe is not None, "the manifest says that there is a probe"
         async with _heartbeat():
@@ -73,9 +74,18 @@ class ToolActivities:
             result = ProbeResult(ProbeAnswer(found)) if isinstance(found, str) else _probe_result.validate_python(found)
         except ValueError as error:
             return Report(kind=ReportKind.UNKNOWN, reason=f"the probe answered unclearly: {describe(error)}")
-        if result.answer is not ProbeAnswer.EXECUTED:
-            return Report(kind=ReportKind.UNKNOWN, reason=f"the probe answered {result.answer}")
-        return await self._ledger.resolve(call, Content.of(result.content))
+        if result.answer is ProbeAnswer.EXECUTED:
+            return await self._ledger.resolve(call, Content.of(result.content))
+        certain = result.answer is ProbeAnswer.NOT_EXECUTED and await self._can_no_longer(call, tool.manifest.in_flight)
+        kind = ReportKind.NOT_EXECUTED if certain else ReportKind.UNKNOWN
+        return Report(kind=kind, reason=f"the probe answered {result.answer}")
+
+    async def _can_no_longer(self, call: ToolCall, in_flight: timedelta | None) -> bool:
+        """Whether a call that has not taken effect cannot do so any more: its code has ended, or it took too long."""
+        sight = await self._ledger.root_sight(call.consent)
+        if sight is None or sight.began_at is None:
+            return False
+        return sight.body_ended or (in_flight is not None and datetime.now(UTC) > sight.began_at + in_flight)
 
     async def _execute(self, call: ToolCall) -> Report:
         start_by = activity.info().scheduled_time + call.start_within
@@ -158,13 +168,23 @@ class ToolActivities:
         reason = f"the tool ended ({ending.state}), and the ledger could not record it"
         return seen.model_copy(update={"reason": reason})
 
+    async def _tell_review(self, call: ToolCall) -> None:
+        """Let an open review look again; it finds what is new in the ledger."""
+        review = names.review_workflow(call.idempotency_key)
+        try:
+            await activity.client().get_workflow_handle(review).signal(names.NEWS)
+        except RPCError:
+            return  # there is none, or it will look by itself
+
     def _outwait(self, body: Body, call: ToolCall, holder: Holder, attempt: int) -> None:
         """Stop a body that ran out of time, and keep whatever truth still comes of it."""
 
         async def record() -> None:
             ending = _ending(await body.end())
-            if ending.state is not ClaimState.UNKNOWN:  # that it raised in the end is nothing new
+            if ending.state is not ClaimState.UNKNOWN:
                 await self._record(call, holder, attempt, ending)
+            await _insisting(partial(self._ledger.body_ended, call, holder), RECORDING_LIMIT)
+            await self._tell_review(call)
 
         body.stop()
         waiting = asyncio.ensure_future(record())
@@ -174,7 +194,7 @@ class ToolActivities:
 
 def _ending(value: Any) -> Ending:
     if isinstance(value, Raised | TimedOut):
-        return Ending(state=ClaimState.UNKNOWN, error=value.error)
+        return Ending(state=ClaimState.UNKNOWN, error=value.error, body_ended=isinstance(value, Raised))
     result = value if isinstance(value, ToolResult) else ToolResult(content=value)
     state = ClaimState.EXECUTED if result.outcome.took_effect else ClaimState.FAILED
     error = None if state is ClaimState.EXECUTED else f"the tool ended with {result.outcome}"
@@ -246,7 +266,7 @@ async def _heartbeat() -> AsyncIterator[None]:
 
     async def beat() -> None:
         while timeout:
-            activity.heartbeat()
+            activity.heartbeat(datetime.now(UTC).isoformat(timespec="seconds"))
             await asyncio.sleep(timeout.total_seconds() / 4)
 
     beating = asyncio.ensure_future(beat())

@@ -11,6 +11,11 @@ from assent.contracts import (
     Outcome,
     Phase,
     Risk,
+    Ruled,
+    RuledKind,
+    Ruling,
+    RulingKind,
+    Settlement,
     Stage,
     State,
     Status,
@@ -19,7 +24,7 @@ from assent.contracts import (
     VerdictKind,
     WhenPending,
 )
-from assent.door import Approval, ToolDescription
+from assent.door import Approval, FrozenReview, ToolDescription
 from assent.errors import (
     ApprovalConflict,
     ApprovalInterrupted,
@@ -29,6 +34,8 @@ from assent.errors import (
     InvalidRequest,
     InvalidTool,
     NotAllowed,
+    NotFrozen,
+    RulingRefused,
     Unavailable,
     Unhashable,
 )
@@ -41,6 +48,14 @@ if TYPE_CHECKING:
     from assent.http import http_tool
 
 __all__ = [
+    "Settlement",
+    "RulingRefused",
+    "RulingKind",
+    "Ruling",
+    "RuledKind",
+    "Ruled",
+    "NotFrozen",
+    "FrozenReview",
     "Approval",
     "ApprovalConflict",
     "ApprovalHandle",

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from assent.contracts import DEFAULT_TTL, Identity, Outcome, Phase, Status, Surface, WhenPending
-from assent.door import Approval, Door, ToolDescription, parse_request
+from assent.door import Approval, Door, FrozenReview, ToolDescription, parse_request
 from assent.errors import InvalidRequest
 from assent.handle import ApprovalHandle
 
@@ -105,6 +105,11 @@ class Assent:
             raise InvalidRequest(f"{status!r} is no status; known are {', '.join(sorted(known))}")
         async for approval in self._door.approvals(status=status, limit=limit):
             yield approval
+
+    async def frozen(self, *, limit: int = 100) -> AsyncIterator[FrozenReview]:
+        """The calls of which nobody knows whether they took effect, the newest first."""
+        async for review in self._door.frozen(limit=limit):
+            yield review
 
     async def tools(self) -> list[ToolDescription]:
         """The tools that can be asked for, by name."""

@@ -133,6 +133,8 @@ class Surface(StrEnum):
     TEMPORAL = "temporal"
     FEISHU = "feishu"
     HTTP = "http"
+    PROBE = "probe"
+    """Nobody's: a tool's own probe found it out."""
 
 
 class Identity(Frozen):
@@ -309,6 +311,10 @@ class Manifest(Frozen):
     """How often a `retry_safe` tool may be begun for one consent."""
     timeout: timedelta
     has_probe: bool
+    probe_for: timedelta = timedelta(hours=1)
+    """How long the probe is asked about a call whose end is unknown."""
+    in_flight: timedelta | None = None
+    """After this time from its beginning a call can no longer take effect; None: that cannot be said."""
     sensitive: tuple[str, ...]
     max_ttl: timedelta | None
 
@@ -358,6 +364,10 @@ class Plan(Frozen):
     addresses: tuple[Address, ...] = ()
     """Where its card goes; nowhere, if it is decided without one."""
     callback_url: str | None = None
+    probe_for: timedelta = timedelta(0)
+    remind_every: timedelta = timedelta(days=1)
+    frozen_twin: str | None = None
+    """An approval whose identical call is frozen: until that is settled, this one does not run."""
 
     @property
     def hash_is_true(self) -> bool:
@@ -418,6 +428,68 @@ class Judged(Frozen):
         )
 
 
+class RulingKind(StrEnum):
+    """What is said of a frozen call."""
+
+    EXECUTED = "executed"
+    NOT_EXECUTED = "not_executed"
+    RETRY = "retry"
+    """It is to be tried again, under a new consent."""
+
+
+class Ruling(Frozen):
+    """What an operator says of a frozen call."""
+
+    kind: RulingKind
+    operator: Identity
+    reason: Annotated[Text, StringConstraints(min_length=1)]
+    """Why it is so, or how it was found out."""
+    content: Any = None
+    """The result, where the call was executed."""
+    payload_hash: Id | None = None
+    """The short hash of the payload, typed by the person who wants it tried again."""
+    ruling_id: Id
+    """The same id is the same ruling."""
+    surface: Surface = Surface.TEMPORAL
+    proof: Id = "temporal"
+
+
+class Settlement(Frozen):
+    """How a review ended: what became of a call that was frozen."""
+
+    approval_id: str
+    kind: RulingKind
+    """executed or not_executed."""
+    content: Any = None
+    truncated: bool = False
+    """Whether `content` is only a preview; the whole is read with `handle.content()`."""
+    settled_by: Identity | None = None
+    """The operator, None where a probe found it out."""
+    surface: Surface
+    reason: str | None = None
+    settled_at: datetime
+    retried: bool = False
+    """Whether the call was tried again, and this is what came of that."""
+    also: tuple[str, ...] = ()
+    """The other approvals that waited for the same answer."""
+
+
+class RuledKind(StrEnum):
+    """What became of a ruling."""
+
+    SETTLED = "settled"
+    RETRYING = "retrying"
+    ALREADY_SETTLED = "already_settled"
+    FORBIDDEN = "forbidden"
+
+
+class Ruled(Frozen):
+    """What became of a ruling, and how the review stands."""
+
+    kind: RuledKind
+    settlement: Settlement | None = None
+
+
 class State(Frozen):
     """An approval as it stands."""
 
@@ -434,6 +506,7 @@ class State(Frozen):
     """Why it ended so."""
     payload: str | None = None
     payload_sha256: str | None = None
+    idempotency_key: str | None = None
     sensitive: tuple[str, ...] = ()
     risk: Risk | None = None
     approvers: Approvers | None = None

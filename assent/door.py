@@ -8,7 +8,21 @@ from typing import Any, Protocol, Self
 
 from pydantic import ValidationError
 
-from assent.contracts import Approvers, Decision, Frozen, Identity, Manifest, Outcome, Request, Risk, State, Verdict
+from assent.contracts import (
+    Approvers,
+    Decision,
+    Frozen,
+    Identity,
+    Manifest,
+    Outcome,
+    Request,
+    Risk,
+    Ruled,
+    Ruling,
+    Settlement,
+    State,
+    Verdict,
+)
 from assent.errors import InvalidRequest
 from assent.messages import AuditRecord, Withdrawal
 from assent.payload import canonical_payload
@@ -26,6 +40,18 @@ class Approval(Frozen):
     risk: str | None
     requested_at: datetime
     closed_at: datetime | None
+
+
+class FrozenReview(Frozen):
+    """One line of a list of frozen calls."""
+
+    approval_id: str
+    review_id: str
+    """The review's workflow in Temporal."""
+    tool: str | None
+    requester: str | None
+    risk: str | None
+    frozen_at: datetime
 
 
 class ToolDescription(Frozen):
@@ -87,6 +113,15 @@ class Door(Protocol):
 
     async def audit(self, approval_id: str) -> list[AuditRecord]:
         """What the audit says of one approval."""
+
+    def frozen(self, *, limit: int) -> AsyncIterator[FrozenReview]:
+        """The calls of which nobody knows whether they took effect."""
+
+    async def settle(self, approval_id: str, ruling: Ruling) -> Ruled:
+        """Say what became of a frozen call."""
+
+    async def settlement(self, approval_id: str) -> Settlement:
+        """Wait until a frozen call is settled."""
 
     async def close(self) -> None:
         """Let go of connections."""

@@ -8,6 +8,8 @@ AssentError
 ├── ConversationBusy                     the conversation has an open request, and the caller asked not to wait
 ├── ApprovalNotFound                     neither Temporal nor the ledger knows the approval
 ├── ApprovalInterrupted                  the approval's workflow was ended by hand; only the ledger knows what ran
+├── NotFrozen                            the approval is not frozen: there is nothing to settle
+├── RulingRefused                        what was said of a frozen call cannot be taken as it is; it stays frozen
 ├── NotAllowed                           the HTTP API does not know the token, or it does not reach that far
 └── Unavailable                          Temporal, the workers or the HTTP API did not answer; nothing was lost
 """
@@ -78,6 +80,24 @@ class ApprovalInterrupted(AssentError):
         )
         self.approval_id = approval_id
         self.how = how
+
+
+class NotFrozen(AssentError):
+    """There is nothing to settle: the approval is not frozen."""
+
+    def __init__(self, approval_id: str) -> None:
+        super().__init__(f"approval {approval_id!r} is not frozen; nothing was changed")
+        self.approval_id = approval_id
+
+
+class RulingRefused(AssentError):
+    """What was said of a frozen call cannot be taken as it is; it stays frozen."""
+
+    def __init__(self, approval_id: str, code: str, why: str) -> None:
+        super().__init__(f"{why}. Approval {approval_id!r} stays frozen.")
+        self.approval_id = approval_id
+        self.code = code
+        self.why = why
 
 
 class NotAllowed(AssentError):

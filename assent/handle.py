@@ -8,7 +8,21 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from assent.contracts import Decision, DecisionKind, Identity, Outcome, Stage, State, Status, Surface, Verdict
+from assent.contracts import (
+    Decision,
+    DecisionKind,
+    Identity,
+    Outcome,
+    Ruled,
+    Ruling,
+    RulingKind,
+    Settlement,
+    Stage,
+    State,
+    Status,
+    Surface,
+    Verdict,
+)
 from assent.door import Door, invalid
 from assent.messages import AuditRecord, Withdrawal
 from assent.texts import with_sentence
@@ -84,6 +98,40 @@ class ApprovalHandle:
         """The whole result, however large; waits for it like `outcome()`."""
         outcome = await self.outcome()
         return json.loads(await self._door.content(self.id)) if outcome.truncated else outcome.content
+
+    async def settle(
+        self,
+        kind: RulingKind | str,
+        *,
+        operator: Identity,
+        reason: str,
+        content: Any = None,
+        payload_hash: str | None = None,
+        ruling_id: str | None = None,
+        surface: Surface = Surface.CLIENT,
+    ) -> Ruled:
+        """Say what became of this approval's frozen call: executed, not_executed, or retry.
+
+        content: the result, where it was executed.
+        payload_hash: for a retry, the first twelve characters of the payload's hash.
+        """
+        try:
+            ruling = Ruling(
+                kind=RulingKind(kind),
+                operator=operator,
+                reason=reason,
+                content=content,
+                payload_hash=payload_hash,
+                ruling_id=ruling_id if ruling_id is not None else str(uuid.uuid4()),
+                surface=surface,
+            )
+        except ValueError as error:
+            raise invalid(error) from None
+        return await self._door.settle(self.id, ruling)
+
+    async def settlement(self) -> Settlement:
+        """Wait until this approval's frozen call is settled: by an operator, or by the tool's own probe."""
+        return await self._door.settlement(self.id)
 
     async def audit(self) -> list[AuditRecord]:
         """What the audit says of this approval, each line chained to the one before."""

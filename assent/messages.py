@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 from assent.contracts import (
     Decision,
@@ -18,6 +18,9 @@ from assent.contracts import (
     Plan,
     Request,
     Risk,
+    Ruling,
+    RulingKind,
+    Settlement,
     State,
     Surface,
     Text,
@@ -40,6 +43,10 @@ class AuditEvent(StrEnum):
     REPLAY = "replay"
     EXECUTE_FAILED = "execute_failed"
     EXECUTE_UNKNOWN = "execute_unknown"
+    LATE = "late"
+    """An attempt that was given up on ended after all."""
+    RETRY = "retry"
+    SETTLE = "settle"
 
 
 class AuditEntry(Frozen):
@@ -56,6 +63,7 @@ class AuditEntry(Frozen):
     event_id: str | None = None
     message_id: str | None = None
     decision: DecisionKind | None = None
+    ruling: RulingKind | None = None
     reason: str | None = None
     error: str | None = None
     content_sha256: str | None = None
@@ -99,6 +107,8 @@ class ReportKind(StrEnum):
     REPLAYED = "replayed"
     FAILED = "failed"
     UNKNOWN = "unknown"
+    NOT_EXECUTED = "not_executed"
+    """It has not taken effect, and no longer can."""
     NOT_BEGUN = "not_begun"
     """This attempt did not begin the call; it proves nothing about another."""
 
@@ -113,6 +123,21 @@ class Report(Frozen):
     truncated: bool = False
     content_bytes: int | None = None
     content_sha256: str | None = None
+
+
+_PLANNED = (
+    "approval_id",
+    "tool",
+    "payload",
+    "payload_sha256",
+    "idempotency_key",
+    "manifest_sha256",
+    "requester",
+    "retry_safe",
+    "attempts",
+    "timeout",
+    "start_within",
+)
 
 
 class ToolCall(Frozen):
@@ -134,6 +159,14 @@ class ToolCall(Frozen):
     thread_id: str | None = None
     entries: tuple[AuditEntry, ...] = ()
     """Audit entries that belong before the call."""
+    retries: str | None = None
+    """The consent whose unknown call an operator wants tried again."""
+
+    @classmethod
+    def of(cls, plan: Plan, *, consent: str | None = None, **more: Any) -> Self:
+        """The call that a plan consents to."""
+        shared = {name: getattr(plan, name) for name in _PLANNED}
+        return cls(consent=consent or plan.approval_id, **shared, **more)
 
 
 class Closing(Frozen):
@@ -156,7 +189,7 @@ class AuditBatch(Frozen):
     entries: tuple[AuditEntry, ...]
 
 
-class Settlement(Frozen):
+class Conclusion(Frozen):
     """Input of *settle*: how the approval ended, for the record."""
 
     outcome: Outcome
@@ -227,14 +260,16 @@ class VerdictQuestion(Frozen):
 
 
 class FrozenCall(Frozen):
-    """Input of the frozen review: what may have happened."""
+    """Input of the frozen review: what may have happened, and how far finding out has come."""
 
-    idempotency_key: str
-    approval_id: str
-    tool: str
-    payload_sha256: str
-    requester: Identity
+    call: ToolCall
+    """The consented call; its consent is that of the latest attempt to make it."""
+    queue: str
     risk: Risk
+    has_cards: bool
+    has_probe: bool
+    probe_for: timedelta
+    heartbeat_timeout: timedelta
     decided_by: Identity | None
     error: str | None
     seen: Any = None
@@ -242,6 +277,58 @@ class FrozenCall(Frozen):
     frozen_at: datetime
     joined: tuple[str, ...] = ()
     """Other approvals that wait for the same answer."""
+    remind_every: timedelta = timedelta(days=1)
+    probes: int = 0
+    reminders: int = 0
+    retries: int = 0
+    settlement: Settlement | None = None
+
+
+class Sight(Frozen):
+    """What the ledger knows of one attempt to make a frozen call."""
+
+    consent: str
+    state: str
+    attempt: int
+    worker: str | None
+    began_at: datetime | None
+    ended_at: datetime | None
+    error: str | None
+    body_ended: bool
+    """Whether the worker saw the tool's own code end; if not, it may still go on."""
+    late: tuple[LateResult, ...] = ()
+
+
+class LateResult(Frozen):
+    """What an attempt found out after it had been given up on."""
+
+    state: str
+    at: datetime
+    worker: str | None
+    content: str | None
+    """The beginning of what it returned, as JSON."""
+    error: str | None
+
+
+class Examination(Frozen):
+    """Input of *examine*, *rule* and *show_review*: the review, with what was said of it, if anything was."""
+
+    frozen: FrozenCall
+    ruling: Ruling | None = None
+    report: Report | None = None
+    """What a probe, or the call when it was tried again, found out."""
+    now: datetime
+
+
+class Examined(Frozen):
+    """What the ledger knows of a frozen call."""
+
+    sights: tuple[Sight, ...] = ()
+    """Every attempt to make it, in order."""
+    is_known: bool = False
+    """Whether it has been found out what became of it."""
+    did_not_run: bool = False
+    """Whether an attempt that was given up on ended and said that nothing happened."""
 
 
 class RecallKind(StrEnum):
@@ -250,6 +337,7 @@ class RecallKind(StrEnum):
     CONTENT = "content"
     TOOLS = "tools"
     AUDIT = "audit"
+    SETTLEMENT = "settlement"
 
 
 class Recall(Frozen):
@@ -268,6 +356,7 @@ class Recalled(Frozen):
     state: State | None = None
     outcome: Outcome | None = None
     verdict: Verdict | None = None
+    settlement: Settlement | None = None
     chunk: str | None = None
     manifests: tuple[Manifest, ...] = ()
     entries: tuple[AuditRecord, ...] = ()

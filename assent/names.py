@@ -19,6 +19,7 @@ FROZEN_REVIEW = "FrozenReview"
 SETTLING = "Settling"
 RECALL = "Recall"
 ANNOUNCING = "Announcing"
+SHOWING = "Showing"
 
 PREPARE = "prepare"
 EXECUTE = "execute"
@@ -30,14 +31,21 @@ RECALL_RECORD = "recall"
 DELIVER = "deliver"
 SHOW = "show"
 ANNOUNCE = "announce"
+EXAMINE = "examine"
+RULE = "rule"
+SHOW_REVIEW = "show_review"
 
 DECIDE = "decide"
 CANCEL = "cancel"
 SUPERSEDE = "supersede"
 JOIN = "join"
+NEWS = "news"
+EXAMINED = "examined"
+SETTLE_REVIEW = "settle"
 STATE = "state"
 VERDICT = "verdict"
 
+APPROVAL_MEMO = "assent_approval_id"
 REQUEST_HASH_MEMO = "assent_request_sha256"
 
 STATUS = SearchAttributeKey.for_keyword("AssentStatus")
@@ -53,6 +61,15 @@ def attributes(values: Mapping[SearchAttributeKey[str], str]) -> TypedSearchAttr
     return TypedSearchAttributes([SearchAttributePair(key, _short(value)) for key, value in values.items()])
 
 
+def review_attributes(tool: str, requester: str, risk: str) -> TypedSearchAttributes:
+    """What a frozen review is found by."""
+    return attributes({STATUS: "frozen", TOOL: tool, REQUESTER: requester, RISK: risk})
+
+
+def review_summary(tool: str) -> str:
+    return f"{tool}: did it happen?"[:190]
+
+
 def _short(text: str) -> str:
     return text if len(text.encode()) <= 255 else text.encode()[:252].decode(errors="ignore") + "…"
 
@@ -63,6 +80,10 @@ def approval_workflow(approval_id: str) -> str:
 
 def review_workflow(idempotency_key: str) -> str:
     return f"frozen/{hashlib.sha256(idempotency_key.encode()).hexdigest()}"
+
+
+def showing_workflow(approval_id: str, unique: str) -> str:
+    return f"showing/{approval_id}/{unique}"
 
 
 def announcing_workflow(approval_id: str) -> str:

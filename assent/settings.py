@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from assent.contracts import Identity
+
 
 def _default_database() -> str:
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
@@ -74,6 +76,16 @@ class Settings(BaseSettings):
     """`feishu`, `lark`, or an address of your own."""
     feishu_tenant_key: str = ""
     """The company whose people are meant where an identity names no tenant; callbacks of others are refused."""
+    operators: Annotated[tuple[Identity, ...], NoDecode] = ()
+    """Who may settle frozen calls, separated by spaces: `open_id:ou_1 open_id:ou_2,union_id:on_2`."""
+    operators_chat: str = ""
+    """The chat where frozen calls are shown to the operators."""
+    remind_every: Positive = timedelta(days=1)
+    """How often the operators are reminded of a call that is still frozen."""
+    sweep_every: Positive = timedelta(minutes=1)
+    """How often calls are looked for whose approval was ended by hand while they ran."""
+    temporal_ui: str = ""
+    """The address of Temporal's UI, for links to frozen calls."""
     texts: Path | None = None
     """A directory with texts that replace ours, `en.toml` and `zh-CN.toml`."""
     tokens: Path | None = None
@@ -83,6 +95,11 @@ class Settings(BaseSettings):
     host: str = "127.0.0.1"
     """Where the webhook listens."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8500
+
+    @field_validator("operators", mode="before")
+    @classmethod
+    def _people(cls, value: object) -> object:
+        return tuple(Identity.parse(part) for part in value.split()) if isinstance(value, str) else value
 
     @field_validator("tools", mode="before")
     @classmethod

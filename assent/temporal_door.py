@@ -26,8 +26,20 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 from assent import names
-from assent.contracts import Decision, Outcome, Phase, Request, State, Status, Verdict, VerdictKind
-from assent.door import Approval, ToolDescription
+from assent.contracts import (
+    Decision,
+    Outcome,
+    Phase,
+    Request,
+    Ruled,
+    Ruling,
+    Settlement,
+    State,
+    Status,
+    Verdict,
+    VerdictKind,
+)
+from assent.door import Approval, FrozenReview, ToolDescription
 from assent.errors import (
     ApprovalConflict,
     ApprovalInterrupted,
@@ -39,6 +51,7 @@ from assent.errors import (
 from assent.judgement import after_ending
 from assent.messages import Asked, AuditRecord, Recall, Recalled, RecallKind, VerdictQuestion, Withdrawal
 from assent.temporal import NO_SERVER, ended_as, no_answer, unavailable
+from assent.temporal_reviews import TemporalReviews
 
 _RECALL_WITHIN = timedelta(seconds=15)
 _PREPARED_WITHIN = timedelta(seconds=5)
@@ -54,6 +67,18 @@ class TemporalDoor:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._reviews = TemporalReviews(client, self._recall)
+
+    # Reviews
+
+    def frozen(self, *, limit: int) -> AsyncIterator[FrozenReview]:
+        return self._reviews.frozen(limit=limit)
+
+    async def settle(self, approval_id: str, ruling: Ruling) -> Ruled:
+        return await self._reviews.settle(approval_id, ruling)
+
+    async def settlement(self, approval_id: str) -> Settlement:
+        return await self._reviews.settlement(approval_id)
 
     # Asking
 

@@ -150,6 +150,8 @@ def tool(
     attempts: int = 3,
     timeout: timedelta = timedelta(minutes=1),
     probe: Callable[..., Any] | None = None,
+    probe_for: timedelta = timedelta(hours=1),
+    in_flight: timedelta | None = None,
     sensitive: Iterable[str] = (),
     max_ttl: timedelta | None = None,
     registry: Registry = registry,
@@ -166,6 +168,8 @@ def tool(
     attempts: int = 3,
     timeout: timedelta = timedelta(minutes=1),
     probe: Callable[..., Any] | None = None,
+    probe_for: timedelta = timedelta(hours=1),
+    in_flight: timedelta | None = None,
     sensitive: Iterable[str] = (),
     max_ttl: timedelta | None = None,
     registry: Registry = registry,
@@ -180,6 +184,9 @@ def tool(
     attempts: how often a `retry_safe` tool may be begun for one consent.
     timeout: how long the body may take before its outcome counts as unknown.
     probe: `probe(ctx, **arguments)`, asked when the outcome is unknown.
+    probe_for: how long it is asked, with growing pauses, before only a person is left to ask.
+    in_flight: how long after its beginning a call may still take effect. A probe's "not executed" counts only after
+        that, or once the body is known to have ended.
     sensitive: parameters that are never shown in clear.
     max_ttl: the longest that an approval of this tool may wait.
     """
@@ -198,6 +205,8 @@ def tool(
                     retry_safe=retry_safe,
                     attempts=_positive(attempts, "attempts", 0),
                     timeout=_bounded(_positive(timeout, "timeout", timedelta(0)), attempts),
+                    probe_for=_positive(probe_for, "probe_for", timedelta(0)),
+                    in_flight=in_flight if in_flight is None else _positive(in_flight, "in_flight", timedelta(0)),
                     sensitive=tuple(sensitive),
                     max_ttl=max_ttl if max_ttl is None else _positive(max_ttl, "max_ttl", timedelta(0)),
                 )

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, Pool, event
 
 from assent.content import Content
 from assent.contracts import Manifest, Outcome, Plan, Request
-from assent.messages import Prepared, Report, ReportKind, Settlement, ToolCall
+from assent.messages import Prepared, Report, ReportKind, Conclusion, ToolCall
 from ledger import Beginning, Ending, Holder, Ledger, Right
 
 STEPS = ("manifest", "register", "plan", "begin", "finish", "settle")
@@ -123,5 +123,5 @@ class NoLedger(Ledger):
         content = ending.content if ending.content is not None else Content.of(None)
         return content.report(ReportKind(ending.state))
 
-    async def settle(self, settlement: Settlement) -> Outcome:
-        return settlement.outcome
+    async def settle(self, conclusion: Conclusion) -> Outcome:
+        return conclusion.outcome

@@ -14,7 +14,7 @@ from cards.safe import one_line, shortened, size, visible
 from cards.wording import Both, Wording
 
 MASK = "•••"
-_MOST_ROWS = 20
+MOST_ROWS = 20
 """Arguments beyond these are shown together, as one JSON text: a card holds 200 elements."""
 _INLINE_CHARACTERS = 240
 _INLINE_LINES = 6
@@ -95,10 +95,12 @@ def _salience(name: str) -> int:
     return min(_SALIENT.get(word, len(_SALIENT)) for word in words)
 
 
-def fit(arguments: list[Argument], wording: Wording, *, most_bytes: int, most_tags: int) -> Fitted:
+def fit(
+    arguments: list[Argument], wording: Wording, *, most_bytes: int, most_tags: int, most_rows: int = MOST_ROWS
+) -> Fitted:
     """As many whole arguments as there is room for, the smallest first, shown in their order."""
-    together = arguments[_MOST_ROWS:]
-    rendered = [(each, _rendered(each, wording)) for each in arguments[:_MOST_ROWS]]
+    together = arguments[most_rows:]
+    rendered = [(each, _rendered(each, wording)) for each in arguments[:most_rows]]
     chosen: set[str] = set()
     for argument, element in sorted(rendered, key=lambda pair: len(pair[0].text)):
         text = to_json(element)

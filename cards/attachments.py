@@ -7,14 +7,14 @@ import re
 from assent.contracts import Plan
 from cards.arguments import arguments_of
 from cards.building import left_out
-from cards.safe import one_line, visible
+from cards.safe import LONGEST_ADDRESS, one_line, visible
 from cards.showing import File, Showing
 from cards.wording import Both, Wording
 
 
 def overflow(plan: Plan, wording: Wording) -> File | None:
     """The complete call as a text file, if the pending card cannot hold all of it."""
-    if not left_out(Showing(plan=plan), wording):
+    if not left_out(Showing(plan=plan, twin_url=LONGEST_ADDRESS), wording):
         return None
     tool = re.sub(r"[^A-Za-z0-9_-]+", "-", plan.tool).strip("-")[:40] or "call"
     return File(name=f"{tool}-{plan.payload_sha256[:12]}.txt", data=_text(plan, wording).encode())

@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from assent.contracts import Risk
-from cards.arguments import Argument, Fitted, arguments_of, fit, names, target
+from cards.arguments import MOST_ROWS, Argument, Fitted, arguments_of, names, target
 from cards.controls import controls
-from cards.elements import Element, box, div, markdown, panel, plain, row, summary, tags, to_json, weight
+from cards.elements import Element, box, div, link, markdown, panel, row
 from cards.endings import ending, state_of
+from cards.framing import TOOL_CHARACTERS, Style, filled, fingerprint, framed, headed
 from cards.paragraphs import paragraph
 from cards.people import approvers_row, deadline_row, requester_rows
 from cards.safe import markdown as escaped
-from cards.safe import one_line, shortened
+from cards.safe import one_line, shortened, web_address
+from cards.settled import STYLES
 from cards.showing import Showing
 from cards.wording import Both, Wording
 
-MOST_BYTES = 28_000
-"""Of the 30 KB that Feishu takes, counted as the card travels: a string within the request."""
-MOST_TAGS = 190
-"""Of the 200 elements."""
-_TOOL_CHARACTERS = 200
 _DESCRIPTION_BYTES = 1200
 _REASON_BYTES = 2400
-_NOTICE_BYTES = 5000
-"""Room that the notice of missing arguments takes at most."""
-_NOTICE_TAGS = 8
-
-
-class Style(NamedTuple):
-    """How a state looks."""
-
-    template: str
-    tag: str
-    icon: str
-
 
 _PENDING = {
     Risk.LOW: Style("blue", "blue", "approval_outlined"),
@@ -42,6 +25,7 @@ _PENDING = {
     Risk.HIGH: Style("red", "blue", "approval_outlined"),
 }
 _STYLES = {
+    **STYLES,
     "replaced": Style("grey", "neutral", "info_outlined"),
     "running": Style("wathet", "wathet", "time_outlined"),
     "executed": Style("green", "green", "done_outlined"),
@@ -53,7 +37,6 @@ _STYLES = {
     "superseded": Style("grey", "neutral", "info_outlined"),
     "cancelled": Style("grey", "neutral", "close_outlined"),
 }
-_RISK_COLORS = {Risk.LOW: "green", Risk.MEDIUM: "orange", Risk.HIGH: "red"}
 
 
 def card(showing: Showing, wording: Wording) -> str:
@@ -70,9 +53,7 @@ def left_out(showing: Showing, wording: Wording) -> bool:
 
 def _built(showing: Showing, wording: Wording) -> tuple[str, bool]:
     draft = _Draft(showing, wording, arguments_of(showing.plan))
-    if not draft.others and (text := draft.whole()) is not None:
-        return text, False
-    return to_json(draft.with_arguments(draft.fitted())), True
+    return filled(draft.arguments, wording, draft.card, is_cut=bool(draft.others), most_rows=MOST_ROWS)
 
 
 class _Draft:
@@ -82,69 +63,33 @@ class _Draft:
         plan = showing.plan
         self._showing = showing
         self._say = wording
-        self._arguments = arguments
+        self.arguments = arguments
         self._state = state_of(showing)
         self._pending = self._state == "pending"
-        self._tool = shortened(one_line(plan.tool), _TOOL_CHARACTERS)
+        self._tool = shortened(one_line(plan.tool), TOOL_CHARACTERS)
         self._call = " · ".join(filter(None, (self._tool, target(arguments))))
         self._description = paragraph(plan.description.strip().split("\n\n")[0], _DESCRIPTION_BYTES, wording, "grey")
         self._reason = paragraph(plan.request_reason or "", _REASON_BYTES, wording)
         cut = {"line.the_description": self._description, "line.the_reason": self._reason}
         self.others = [wording(key) for key, part in cut.items() if part.is_cut]
 
-    def whole(self) -> str | None:
-        """The card with every argument, if that is not too much."""
-        fitted = fit(self._arguments, self._say, most_bytes=MOST_BYTES, most_tags=MOST_TAGS)
-        if fitted.missing:
-            return None
-        text = to_json(self.with_arguments(fitted))
-        return text if weight(text) <= MOST_BYTES and tags(text) <= MOST_TAGS else None
-
-    def fitted(self) -> Fitted:
-        """The arguments that fit beside everything else and the notice of what is missing."""
-        without = to_json(self.with_arguments(Fitted([], [])))
-        return fit(
-            self._arguments,
-            self._say,
-            most_bytes=MOST_BYTES - _NOTICE_BYTES - weight(without),
-            most_tags=MOST_TAGS - _NOTICE_TAGS - tags(without),
-        )
-
-    def with_arguments(self, fitted: Fitted) -> Element:
-        """The whole card."""
-        body = self._pending_body(fitted) if self._pending else self._closed_body(fitted)
-        preview = "card.preview" if self._pending else "card.preview_state"
-        named = {} if self._pending else {"state": self._say(f"state.{self._state}")}
-        return {
-            "schema": "2.0",
-            "config": {
-                "update_multi": True,
-                "enable_forward": False,
-                "summary": summary(self._say(preview, call=shortened(self._call, 120), **named)),
-            },
-            "header": self._header(),
-            "body": {"vertical_spacing": "8px", "elements": body},
-        }
-
-    def _header(self) -> Element:
-        plan = self._showing.plan
-        style = _PENDING[plan.risk] if self._pending else _STYLES[self._state]
-        header: Element = {
-            "template": style.template,
-            "icon": {"tag": "standard_icon", "token": style.icon},
-            "title": plain(self._say("card.title", tool=self._tool) if self._pending else self._tool),
-            "text_tag_list": [
-                _tag(self._say(f"state.{self._state}"), style.tag),
-                _tag(self._say(f"risk.{plan.risk}"), _RISK_COLORS[plan.risk]),
-            ],
-        }
-        if about := target(self._arguments):
-            header["subtitle"] = plain(about)
-        return header
+    def card(self, fitted: Fitted) -> Element:
+        """The whole card with these arguments."""
+        state = self._say(f"state.{self._state}")
+        call = shortened(self._call, 120)
+        about = target(self.arguments)
+        risk = self._showing.plan.risk
+        if self._pending:
+            title = self._say("card.title", tool=self._tool)
+            header = headed(_PENDING[risk], title, about, state, risk, self._say)
+            return framed(self._say("card.preview", call=call), header, self._pending_body(fitted))
+        header = headed(_STYLES[self._state], self._tool, about, state, risk, self._say)
+        return framed(self._say("card.preview_state", call=call, state=state), header, self._closed_body(fitted))
 
     def _pending_body(self, fitted: Fitted) -> list[Element]:
         plan, say = self._showing.plan, self._say
         return [
+            *self._twin(),
             *self._description.elements,
             *self._request(),
             *self._listed(fitted),
@@ -152,15 +97,15 @@ class _Draft:
             {"tag": "hr"},
             *approvers_row(plan, say),
             deadline_row(plan, say),
-            self._fingerprint(),
+            fingerprint(self._showing.plan, self._say),
             *controls(plan, self._call, say, may_approve=self._readable(fitted)),
         ]
 
     def _closed_body(self, fitted: Fitted) -> list[Element]:
-        count = str(len(self._arguments))
+        count = str(len(self.arguments))
         title = markdown(self._say("card.arguments", count=count), text_size="normal")
         nothing_fits = not fitted.elements and bool(fitted.missing)
-        folded = [] if nothing_fits else [panel(title, fitted.elements)] if self._arguments else self._listed(fitted)
+        folded = [] if nothing_fits else [panel(title, fitted.elements)] if self.arguments else self._listed(fitted)
         return [
             *ending(self._showing, self._state, self._say),
             {"tag": "hr"},
@@ -168,8 +113,20 @@ class _Draft:
             *self._request(),
             *folded,
             *self._notice(fitted),
-            self._fingerprint(),
+            fingerprint(self._showing.plan, self._say),
         ]
+
+    def _twin(self) -> list[Element]:
+        """That the very same call is frozen, and what that means for this one."""
+        plan, say = self._showing.plan, self._say
+        if plan.frozen_twin is None:
+            return []
+        lines = [
+            markdown(say("line.twin_retry_safe" if plan.retry_safe else "line.twin")),
+            div(say("card.twin", approval=one_line(plan.frozen_twin)), text_color="grey"),
+        ]
+        found = web_address(self._showing.twin_url) if self._showing.twin_url else None
+        return [box(lines, "violet-50"), *([link("twin", say("card.open_twin"), found[0])] if found else [])]
 
     def _request(self) -> list[Element]:
         rows = requester_rows(self._showing.plan, self._say)
@@ -179,9 +136,9 @@ class _Draft:
         return rows
 
     def _listed(self, fitted: Fitted) -> list[Element]:
-        if not self._arguments:
+        if not self.arguments:
             return [div(self._say("card.no_arguments"), text_color="grey")]
-        count = str(len(self._arguments))
+        count = str(len(self.arguments))
         return [
             {"tag": "hr"},
             markdown(self._say("card.arguments", count=count), text_size="notation"),
@@ -204,10 +161,3 @@ class _Draft:
     def _readable(self, fitted: Fitted) -> bool:
         """Whether everything can be read, here or in the attached file: nobody approves what could not be."""
         return self._showing.attachment is not None or not (fitted.missing or self.others)
-
-    def _fingerprint(self) -> Element:
-        return row(self._say("card.payload"), div(self._showing.plan.payload_sha256[:12], text_color="grey"))
-
-
-def _tag(text: Both, color: str) -> Element:
-    return {"tag": "text_tag", "text": plain(text), "color": color}

@@ -10,10 +10,12 @@ from pydantic import ValidationError
 
 from assent.contracts import Decision, DecisionKind, Frozen, Id, Identity, Stage, Surface, Text
 from cards.controls import MOST_REASON, VALUE_VERSION
+from cards.rulings import RulingClick
 
 CLICK = "card.action.trigger"
 _TRUSTED_AGE = timedelta(minutes=10)
 """How old the platform's own time of a click may be and still count as when it was received."""
+_MOST_HASH = 64
 _UNKNOWN_TIME = datetime.fromtimestamp(0, UTC)
 
 
@@ -74,7 +76,9 @@ class Event(Frozen):
     event: dict[str, Any]
 
 
-def parse_event(envelope: dict[str, Any], *, proof: str, tenant_key: str | None) -> Click | ForeignClick | Event:
+def parse_event(
+    envelope: dict[str, Any], *, proof: str, tenant_key: str | None
+) -> Click | RulingClick | ForeignClick | Event:
     """Read an envelope whose sender, app and tenant are verified.
 
     proof: what verified it.
@@ -96,27 +100,40 @@ def parse_event(envelope: dict[str, Any], *, proof: str, tenant_key: str | None)
         return ForeignClick(event_id=known.event_id, message_id=named, why=_why(error))
 
 
-def _click(known: Event, occurred_at: datetime, proof: str, tenant_key: str | None) -> Click:
+def _click(known: Event, occurred_at: datetime, proof: str, tenant_key: str | None) -> Click | RulingClick:
     action, context = part(known.event, "action"), part(known.event, "context")
     value = _object(action.get("value"), "the button's value")
     if value.get("assent") != VALUE_VERSION:
         raise ValueError("the button is not one of ours")
+    if "review" in value and "approval_id" in value:
+        raise ValueError("the button is two of ours at once")
+    form = _object(action.get("form_value") or {}, "the form")
     operator = {key: found or None for key, found in part(known.event, "operator").items()}
-    return Click.model_validate(
-        {
-            "event_id": known.event_id,
-            "operator": Identity.model_validate({**operator, "tenant_key": tenant_key or None}),
-            "approval_id": value.get("approval_id"),
-            "kind": value.get("decision"),
-            "stage": value.get("stage"),
-            "payload_sha256": value.get("payload_sha256"),
-            "message_id": context.get("open_message_id"),
-            "chat_id": context.get("open_chat_id") or None,
-            "reason": _reason(action.get("form_value")),
-            "occurred_at": occurred_at,
-            "proof": proof,
-        }
-    )
+    shared = {
+        "event_id": known.event_id,
+        "operator": Identity.model_validate({**operator, "tenant_key": tenant_key or None}),
+        "payload_sha256": value.get("payload_sha256"),
+        "message_id": context.get("open_message_id"),
+        "chat_id": context.get("open_chat_id") or None,
+        "reason": _typed(form, "reason", MOST_REASON),
+        "occurred_at": occurred_at,
+        "proof": proof,
+    }
+    if "review" in value:
+        return _ruling_click(shared, value, form)
+    asked = {"approval_id": value.get("approval_id"), "kind": value.get("decision"), "stage": value.get("stage")}
+    return Click.model_validate({**shared, **asked})
+
+
+def _ruling_click(shared: dict[str, Any], value: dict[str, Any], form: dict[str, Any]) -> RulingClick:
+    content = form.get("content")
+    said = {
+        "approval_id": value.get("review"),
+        "kind": value.get("ruling"),
+        "content_text": content.strip() or None if isinstance(content, str) else content,
+        "payload_hash": _typed(form, "payload_hash", _MOST_HASH),
+    }
+    return RulingClick.model_validate({**shared, **said})
 
 
 def part(whole: dict[str, Any], name: str) -> dict[str, Any]:
@@ -133,13 +150,13 @@ def _object(value: object, what: str) -> dict[str, Any]:
     return found
 
 
-def _reason(form: object) -> str | None:
-    """The reason in the form, as every database can keep it."""
-    given = _object(form, "the form").get("reason") if form else None
+def _typed(form: dict[str, Any], name: str, most: int) -> str | None:
+    """What was typed into a field of a form, as every database can keep it."""
+    given = form.get(name)
     if not isinstance(given, str):
         return None
     kept = "".join(c if c in "\t\n\r" or c >= " " else " " for c in given)
-    return kept.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()[:MOST_REASON].strip() or None
+    return kept.encode("utf-16", "surrogatepass").decode("utf-16", "replace").strip()[:most].strip() or None
 
 
 def _time(given: object) -> datetime:

@@ -83,6 +83,12 @@ def beside(wide: Element, narrow: Element) -> Element:
     return {"tag": "column_set", "columns": [_column(1, [wide]), auto]}
 
 
+def in_a_row(elements: list[Element]) -> Element:
+    """Small elements on one line, or on several where that is too narrow."""
+    columns = [{"tag": "column", "width": "auto", "elements": [each]} for each in elements]
+    return {"tag": "column_set", "flex_mode": "flow", "horizontal_spacing": "8px", "columns": columns}
+
+
 def _column(share: int, elements: list[Element]) -> Element:
     return {"tag": "column", "width": "weighted", "weight": share, "elements": elements}
 
@@ -101,6 +107,17 @@ def panel(title: Element, elements: list[Element]) -> Element:
         "border": {"color": "grey", "corner_radius": "6px"},
         "padding": "8px",
         "elements": elements,
+    }
+
+
+def link(name: str, text: Both, address: str, kind: str = "default") -> Element:
+    """A button that opens an address which is known to be a plain one."""
+    return {
+        "tag": "button",
+        "name": name,
+        "type": kind,
+        "text": plain(text),
+        "behaviors": [{"type": "open_url", "default_url": address}],
     }
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from cards.elements import Element, div, to_json, weight
-from cards.safe import visible
+from cards.arguments import written
+from cards.elements import Element, div, row, to_json, weight
+from cards.safe import size, visible
 from cards.wording import Both, Wording
+
+_RESULT_BYTES = 900
+_SAID_BYTES = 1600
 
 
 class Paragraph(NamedTuple):
@@ -25,6 +29,27 @@ def paragraph(text: str, most_bytes: int, wording: Wording, color: str = "defaul
         return Paragraph([_colored(visible(text), color)], False)
     note = wording("card.cut", count=f"{len(text) - len(kept):,}")
     return Paragraph([_colored(visible(kept), color), div(note, text_color="grey")], True)
+
+
+def said(label: str, text: str, wording: Wording, most_bytes: int = _SAID_BYTES) -> list[Element]:
+    """Somebody's words beside the label of this name."""
+    first, *more = paragraph(text, most_bytes, wording).elements or [div('""')]
+    return [row(wording(label), first), *more]
+
+
+def result(content: Any, wording: Wording, *, truncated: bool, whole: int | None = None) -> list[Element]:
+    """The beginning of what a call returned, with a word about its size where that is not all.
+
+    whole: how many bytes there are in all, where *content* is not the whole and that is known.
+    """
+    text = written(content)
+    kept = beginning(text, _RESULT_BYTES)
+    shown = [row(wording("card.result"), div(visible(kept)))]
+    if whole is None and truncated:
+        shown.append(div(wording("card.truncated"), text_color="grey"))
+    elif truncated or len(kept) < len(text):
+        shown.append(div(wording("card.beginning", size=size(whole or len(text.encode()))), text_color="grey"))
+    return shown
 
 
 def beginning(text: str, most_bytes: int) -> str:

@@ -38,7 +38,7 @@ def approvers_row(plan: Plan, wording: Wording) -> list[Element]:
             people: tuple[Identity, ...] = (plan.requester,)
         case Approvers.Kind.PEOPLE:
             people = plan.approvers.people
-    mentions = _as_many_as_fit([_mentioned(someone) for someone in people])
+    mentions = _as_many_as_fit([mentioned(someone) for someone in people])
     rows = [row(label, markdown(" ".join(mentions)))]
     if more := len(people) - len(mentions):
         rows.append(div(wording("card.more_people", count=str(more)), text_color="grey"))
@@ -55,6 +55,7 @@ def deadline_row(plan: Plan, wording: Wording) -> Element:
     return row(wording("card.deadline"), markdown(local_time(plan.deadline)))
 
 
-def _mentioned(someone: Identity) -> str:
+def mentioned(someone: Identity) -> str:
+    """A person as markdown who is notified, where the id allows it."""
     identifier = person_id(someone)
     return mention(identifier) if identifier else escaped(str(someone))

@@ -20,6 +20,8 @@ _JOINED = re.compile(
 """What makes one emoji of several characters."""
 _MENTIONABLE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_URL = 2000
+LONGEST_ADDRESS = "https://example.com/".ljust(_MAX_URL, "x")
+"""What takes as much room as any address can."""
 
 
 def visible(text: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from assent.contracts import Frozen, Judged, Outcome, Plan
+from assent.contracts import Frozen, Judged, Outcome, Plan, Settlement
+from assent.messages import Examined, FrozenCall
 
 
 class Attachment(Frozen):
@@ -34,3 +35,20 @@ class Showing(Frozen):
     attachment: Attachment | None = None
     replaced: bool = False
     """Whether a newer card of the same approval took this one's place."""
+    settlement: Settlement | None = None
+    """What was found out of a call that was frozen."""
+    twin_url: str | None = None
+    """Where the frozen call that is identical to this one can be looked at."""
+
+
+class ReviewShowing(Frozen):
+    """A frozen call as the operators' card shows it."""
+
+    plan: Plan
+    frozen: FrozenCall
+    examined: Examined
+    settlement: Settlement | None = None
+    replaced: bool = False
+    """Whether a newer card of the same review took this one's place."""
+    url: str | None = None
+    """Where Temporal shows the review."""

@@ -6,8 +6,6 @@ import base64
 import binascii
 import hashlib
 import hmac
-import json
-import math
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -17,9 +15,10 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 
 from cards.clicks import CLICK, Challenge, Click, Event, ForeignClick, parse_event, part
+from cards.rulings import RulingClick
+from cards.strict import strict_json
 
 _MAX_BODY = 1_000_000
-_MAX_DEPTH = 64
 _MAX_CHALLENGE = 1000
 _FRESH_SECONDS = 300
 _BLOCK = 16
@@ -57,7 +56,9 @@ class Verifier:
         self._key = encrypt_key.encode() if encrypt_key else None
         self._token = verification_token or None
 
-    def open(self, headers: Mapping[str, str], body: bytes, now: datetime) -> Challenge | Click | ForeignClick | Event:
+    def open(
+        self, headers: Mapping[str, str], body: bytes, now: datetime
+    ) -> Challenge | Click | RulingClick | ForeignClick | Event:
         """What an HTTP request says. Raises Refused."""
         if len(body) > _MAX_BODY:
             raise Refused("the body is too large")
@@ -65,11 +66,11 @@ class Verifier:
             return self._open_plain(body)
         return self._open_sealed(self._key, {name.lower(): value for name, value in headers.items()}, body, now)
 
-    def read(self, envelope: dict[str, Any]) -> Click | ForeignClick | Event:
+    def read(self, envelope: dict[str, Any]) -> Click | RulingClick | ForeignClick | Event:
         """What came through the long connection, which has proved its sender itself. Raises Refused."""
         return self._read(envelope, "feishu-connection")
 
-    def _open_plain(self, body: bytes) -> Challenge | Click | ForeignClick | Event:
+    def _open_plain(self, body: bytes) -> Challenge | Click | RulingClick | ForeignClick | Event:
         envelope = _parsed(body)
         if envelope is None or "encrypt" in envelope:
             raise Refused("the body is not plain JSON")
@@ -80,7 +81,7 @@ class Verifier:
 
     def _open_sealed(
         self, key: bytes, headers: Mapping[str, str], body: bytes, now: datetime
-    ) -> Challenge | Click | ForeignClick | Event:
+    ) -> Challenge | Click | RulingClick | ForeignClick | Event:
         is_signed = any(name in headers for name in (_TIMESTAMP, _NONCE, _SIGNATURE))
         if is_signed:
             _check_signature(key, headers, body, now)
@@ -105,7 +106,7 @@ class Verifier:
         if self._token is None or not isinstance(given, str) or not _same(given, self._token):
             raise Refused("the verification token is wrong")
 
-    def _read(self, envelope: dict[str, Any], proof: str) -> Click | ForeignClick | Event:
+    def _read(self, envelope: dict[str, Any], proof: str) -> Click | RulingClick | ForeignClick | Event:
         header = part(envelope, "header")
         if envelope.get("schema") != "2.0":
             raise Refused("not an event of schema 2.0")
@@ -173,37 +174,10 @@ def _unpadded(plain: bytes) -> tuple[bytes, bool]:
 def _parsed(body: bytes) -> dict[str, Any] | None:
     """A JSON object that every reader reads alike, or nothing."""
     try:
-        value = json.loads(body.decode(), object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite)
-    except (ValueError, RecursionError):
+        value = strict_json(body.decode())
+    except ValueError:
         return None
-    return value if isinstance(value, dict) and not _is_deep(value) else None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return found
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _finite(text: str) -> float:
-    if not math.isfinite(number := float(text)):
-        raise ValueError("a number is too large")
-    return number
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(_MAX_DEPTH):
-        inside = (each.values() if isinstance(each, dict) else each for each in level)
-        level = [item for items in inside for item in items if isinstance(item, dict | list)]
-        if not level:
-            return False
-    return True
+    return value if isinstance(value, dict) else None
 
 
 def _same(given: str, expected: str) -> bool:

@@ -4,6 +4,7 @@ from ledger.claims import Beginning, Ending, Holder, Right
 from ledger.database import Ledger
 from ledger.engine import is_refusal
 from ledger.messages import Message, MessageKind, Record, Shown, Slot
+from ledger.reviews import Orphan
 from ledger.schema import ClaimState
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Ledger",
     "Message",
     "MessageKind",
+    "Orphan",
     "Record",
     "Right",
     "Shown",

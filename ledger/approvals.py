@@ -23,7 +23,7 @@ from assent.contracts import (
     WhenPending,
 )
 from assent.judgement import after_ending, concluded, objection, refusal_entry
-from assent.messages import AuditEntry, AuditEvent, Closing, Prepared, Settlement
+from assent.messages import AuditEntry, AuditEvent, Closing, Conclusion, Prepared
 from ledger import audit, claims
 from ledger.engine import insert, inserted
 from ledger.messages import messages_of
@@ -79,22 +79,22 @@ async def register(
     return Prepared(plan=plan, refused=refused)
 
 
-async def settle(connection: AsyncConnection, settlement: Settlement) -> Outcome:
-    """Record how an approval ended, and return the ending that stands: the first one, whatever is said later.
+async def settle(connection: AsyncConnection, conclusion: Conclusion) -> Outcome:
+    """Conclusion how an approval ended, and return the ending that stands: the first one, whatever is said later.
 
     An ending without an execution closes the claim, so that it stays true; where there is a claim already, the claim
     knows better than the ending.
     """
-    outcome = settlement.outcome
+    outcome = conclusion.outcome
     row = (
         await connection.execute(
             select(approvals).where(approvals.c.approval_id == outcome.approval_id).with_for_update()
         )
     ).first()
-    for judged in settlement.judged:
+    for judged in conclusion.judged:
         await _remember(connection, outcome.approval_id, judged)
     if row is None or row.outcome is not None:
-        await audit.append(connection, outcome.approval_id, settlement.entries)
+        await audit.append(connection, outcome.approval_id, conclusion.entries)
         return Outcome.model_validate_json(row.outcome) if row else outcome
     if outcome.status in _NOT_RUN and row.plan is not None:
         plan = Plan.model_validate_json(row.plan)
@@ -103,7 +103,7 @@ async def settle(connection: AsyncConnection, settlement: Settlement) -> Outcome
             consent=plan.approval_id,
             idempotency_key=plan.idempotency_key,
             payload_sha256=plan.payload_sha256,
-            now=settlement.closed_at,
+            now=conclusion.closed_at,
             reason=f"the approval ended {outcome.status}",
         )
         if known := await claims.shut(connection, closing):
@@ -111,9 +111,9 @@ async def settle(connection: AsyncConnection, settlement: Settlement) -> Outcome
     await connection.execute(
         update(approvals)
         .where(approvals.c.approval_id == outcome.approval_id)
-        .values(status=outcome.status, outcome=outcome.model_dump_json(), closed_at=audit.stamp(settlement.closed_at))
+        .values(status=outcome.status, outcome=outcome.model_dump_json(), closed_at=audit.stamp(conclusion.closed_at))
     )
-    await audit.append(connection, outcome.approval_id, settlement.entries, closing=True)
+    await audit.append(connection, outcome.approval_id, conclusion.entries, closing=True)
     return outcome
 
 
@@ -156,7 +156,10 @@ async def state_of(connection: AsyncConnection, approval_id: str) -> State | Non
 _MOST_SHOWN = 150
 """How many decisions one answer carries."""
 _NOT_RUN = frozenset({Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.SUPERSEDED})
-_SHOWN = ("request_reason", "asked_by", "payload", "payload_sha256", "sensitive", "risk", "approvers", "deadline")
+_SHOWN = (
+    *("request_reason", "asked_by", "payload", "payload_sha256", "idempotency_key"),
+    *("sensitive", "risk", "approvers", "deadline"),
+)
 
 
 async def judge_late(connection: AsyncConnection, decision: Decision, now: datetime) -> Verdict:

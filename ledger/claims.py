@@ -52,6 +52,8 @@ class Ending(Frozen):
     content: Content | None = None
     authorize_url: str | None = None
     error: str | None = None
+    body_ended: bool = True
+    """Whether the tool's own code has ended; one that ran out of time may still go on."""
 
 
 async def begin(
@@ -61,12 +63,16 @@ async def begin(
 
     may_start: whether it is still early enough to begin a call that no attempt has begun.
     """
-    await _lock(connection, call.approval_id)
+    await lock(connection, call.approval_id)
     began = {"holder": holder.token, "worker": holder.worker, "began_at": audit.stamp(now)}
+    if may_start and (twin := await _frozen_twin(connection, call)):
+        return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=frozen_twin(twin)))
+    if may_start and call.retries:
+        await _step_aside(connection, call)
     if may_start and await _claimed(connection, call, ClaimState.STARTED, attempt=1, **began):
         await audit.append(connection, call.approval_id, call.entries)
         return Beginning(right=Right.RUN)
-    own = await _claim(connection, call.consent)
+    own = await claim_of(connection, call.consent)
     if own is not None:
         return await _begin_again(connection, own, call, holder, now)
     if not may_start:
@@ -74,23 +80,58 @@ async def begin(
     return await _meet_another(connection, call, now)
 
 
+def frozen_twin(approval_id: str) -> str:
+    return f"approval {approval_id} began the same call, and whether it took effect is not known; settle that first"
+
+
+async def twin_of(connection: AsyncConnection, payload_sha256: str, namespace: str) -> str | None:
+    """An approval of this namespace whose identical call is frozen."""
+    found = await connection.execute(
+        select(claims.c.approval_id, claims.c.idempotency_key).where(
+            claims.c.payload_sha256 == payload_sha256, claims.c.state == ClaimState.UNKNOWN
+        )
+    )
+    return next((row.approval_id for row in found if row.idempotency_key.startswith(f"{namespace}:")), None)
+
+
+async def _frozen_twin(connection: AsyncConnection, call: ToolCall) -> str | None:
+    """What keeps a call from running: another one, the same but for its key, of which nobody knows."""
+    if call.retry_safe or await claim_of(connection, call.consent) is not None:
+        return None
+    if await _active(connection, call.idempotency_key) is not None:
+        return None  # the same key: what holds it decides
+    return await twin_of(connection, call.payload_sha256, call.idempotency_key.partition(":")[0])
+
+
+async def _step_aside(connection: AsyncConnection, call: ToolCall) -> None:
+    """The unknown claim makes room for the one that tries again; of itself it goes on saying that nobody knows."""
+    assert call.retries is not None
+    root = await root_of(connection, call.retries)
+    if root is not None and await claim_of(connection, call.consent) is None:
+        await connection.execute(
+            update(claims)
+            .where(claims.c.consent == root.consent, claims.c.state == ClaimState.UNKNOWN)
+            .values(state=ClaimState.CLOSED, answer=ReportKind.UNKNOWN, answered_by=call.consent)
+        )
+
+
 async def finish(
     connection: AsyncConnection, call: ToolCall, holder: Holder, attempt: int, ending: Ending, now: datetime
 ) -> Report:
     """Record how the body ended. An attempt that was given up on is kept beside the claim, never over it."""
-    await _lock(connection, call.approval_id)
+    await lock(connection, call.approval_id)
     if ending.state is ClaimState.FAILED and attempt > 1:
         ending = ending.model_copy(update={"state": ClaimState.UNKNOWN, "error": ending.error or _NOT_ENDED})
     recorded = await connection.execute(
         update(claims)
         .where(claims.c.consent == call.consent, claims.c.state == ClaimState.STARTED)
         .where(claims.c.holder == holder.token, claims.c.attempt == attempt)
-        .values(state=ending.state, ended_at=audit.stamp(now), **_stored(ending))
+        .values(state=ending.state, ended_at=audit.stamp(now), body_ended=int(ending.body_ended), **_stored(ending))
     )
-    claim = await _claim(connection, call.consent)
+    claim = await claim_of(connection, call.consent)
     assert claim is not None, "a claim is never deleted"
     if recorded.rowcount == 1:
-        await audit.append(connection, call.approval_id, [_execution_entry(claim, now)])
+        await audit.append(connection, call.approval_id, [execution_entry(claim, now)])
     elif claim.holder != holder.token or claim.state != ending.state or _data(claim) != _data_of(ending):
         late = insert(connection, late_results).values(
             holder=holder.token,
@@ -100,21 +141,37 @@ async def finish(
             worker=holder.worker,
             **_stored(ending),
         )
-        await connection.execute(late.on_conflict_do_nothing())
+        if await inserted(connection, late.on_conflict_do_nothing()):
+            entry = AuditEntry(
+                event=AuditEvent.LATE,
+                at=now,
+                once=f"late:{holder.token}",
+                payload_sha256=claim.payload_sha256,
+                error=ending.error,
+                content_sha256=sha256(ending.content.data) if ending.content else None,
+            )
+            await audit.append(connection, call.approval_id, [entry])
     return await report(connection, claim)
+
+
+async def body_ended(connection: AsyncConnection, call: ToolCall, holder: Holder) -> None:
+    """The tool's own code has ended after all: it can no longer do anything."""
+    await connection.execute(
+        update(claims).where(claims.c.consent == call.consent, claims.c.holder == holder.token).values(body_ended=1)
+    )
 
 
 async def close(connection: AsyncConnection, closing: Closing) -> Report:
     """Say for good what became of a consent whose activity ended without a word."""
-    await _lock(connection, closing.approval_id)
+    await lock(connection, closing.approval_id)
     await audit.append(connection, closing.approval_id, closing.entries)
-    if await _claim(connection, closing.consent) is None:
+    if await claim_of(connection, closing.consent) is None:
         other = await _active(connection, closing.idempotency_key)
         if other is not None and other.payload_sha256 == closing.payload_sha256:
             return await _take_answer(connection, closing, other, closing.now)
     if known := await shut(connection, closing):
         return known
-    claim = await _claim(connection, closing.consent)
+    claim = await claim_of(connection, closing.consent)
     assert claim is not None, "it is shut"
     did_not_run = AuditEntry(
         event=AuditEvent.EXECUTE_FAILED,
@@ -133,7 +190,7 @@ async def shut(connection: AsyncConnection, closing: Closing) -> Report | None:
     if await _claimed(connection, closing, ClaimState.CLOSED, attempt=0, **ended):
         return None
     await _give_up(connection, closing.consent, closing.approval_id, f"{_NOT_ENDED}; {closing.reason}", closing.now)
-    claim = await _claim(connection, closing.consent)
+    claim = await claim_of(connection, closing.consent)
     assert claim is not None, "a claim is never deleted"
     known = await report(connection, claim)
     return None if known.kind is ReportKind.NOT_BEGUN else known
@@ -141,17 +198,19 @@ async def shut(connection: AsyncConnection, closing: Closing) -> Report | None:
 
 async def resolve(connection: AsyncConnection, call: ToolCall, content: Content, now: datetime) -> Report:
     """A probe found that an unknown call did run: the claim moves from unknown to executed."""
-    await _lock(connection, call.approval_id)
-    found = await connection.execute(
-        update(claims)
-        .where(claims.c.consent == call.consent, claims.c.state == ClaimState.UNKNOWN)
-        .values(state=ClaimState.EXECUTED, ended_at=audit.stamp(now), content=content.data, note=content.note)
-    )
-    claim = await _claim(connection, call.consent)
+    await lock(connection, call.approval_id)
+    claim = await root_of(connection, call.consent)
     if claim is None:
         return Report(kind=ReportKind.UNKNOWN)
+    found = await connection.execute(
+        update(claims)
+        .where(claims.c.consent == claim.consent, claims.c.state == ClaimState.UNKNOWN)
+        .values(state=ClaimState.EXECUTED, ended_at=audit.stamp(now), content=content.data, note=content.note)
+    )
+    claim = await claim_of(connection, claim.consent)
+    assert claim is not None, "a claim is never deleted"
     if found.rowcount == 1:
-        await audit.append(connection, call.approval_id, [_execution_entry(claim, now)])
+        await audit.append(connection, call.approval_id, [execution_entry(claim, now)])
     return await report(connection, claim)
 
 
@@ -159,13 +218,13 @@ async def report(connection: AsyncConnection, claim: Row[Any]) -> Report:
     """What a claim's row says, in the words of a report."""
     match ClaimState(claim.state):
         case ClaimState.EXECUTED:
-            return _content(claim).report(ReportKind.EXECUTED, claim.authorize_url)
+            return content_of(claim).report(ReportKind.EXECUTED, claim.authorize_url)
         case ClaimState.FAILED:
-            return _content(claim).report(ReportKind.FAILED, claim.authorize_url, claim.error)
+            return content_of(claim).report(ReportKind.FAILED, claim.authorize_url, claim.error)
         case ClaimState.CLOSED if claim.answer == ReportKind.REPLAYED:
-            source = await _claim(connection, claim.answered_by)
+            source = await claim_of(connection, claim.answered_by)
             assert source is not None, "a claim is never deleted"
-            return _content(source).report(ReportKind.REPLAYED, source.authorize_url)
+            return content_of(source).report(ReportKind.REPLAYED, source.authorize_url)
         case ClaimState.CLOSED if claim.answer is None:
             return Report(kind=ReportKind.NOT_BEGUN, reason=claim.error)
         case ClaimState.CLOSED:
@@ -180,7 +239,7 @@ async def content(connection: AsyncConnection, approval_id: str) -> bytes | None
         select(claims).where(claims.c.approval_id == approval_id).order_by(claims.c.began_at)
     )
     for claim in reversed(rows.all()):
-        source = await _claim(connection, claim.answered_by) if claim.answered_by else claim
+        source = await claim_of(connection, claim.answered_by) if claim.answered_by else claim
         if source is not None and source.content is not None:
             return bytes(source.content)
     return None
@@ -203,7 +262,7 @@ async def _begin_again(
         return Beginning(right=Right.RUN, attempt=own.attempt + 1) if again.rowcount else Beginning(right=Right.WAIT)
     if own.state == ClaimState.STARTED:
         await _give_up(connection, call.consent, call.approval_id, _NOT_ENDED, now)
-        own = await _claim(connection, call.consent) or own
+        own = await claim_of(connection, call.consent) or own
     return Beginning(right=Right.REPORT, report=await report(connection, own))
 
 
@@ -232,7 +291,7 @@ async def _take_answer(
         once, digest = f"{event}:{asking.consent}", asking.payload_sha256
         entry = AuditEntry(event=event, at=now, once=once, payload_sha256=digest, error=error)
         await audit.append(connection, asking.approval_id, [entry])
-    claim = await _claim(connection, asking.consent)
+    claim = await claim_of(connection, asking.consent)
     assert claim is not None, "it was inserted above"
     return await report(connection, claim)
 
@@ -250,7 +309,7 @@ async def _claimed(connection: AsyncConnection, asking: ToolCall | Closing, stat
     return await inserted(connection, row.on_conflict_do_nothing())
 
 
-async def _lock(connection: AsyncConnection, approval_id: str) -> None:
+async def lock(connection: AsyncConnection, approval_id: str) -> None:
     """Every transaction on a claim takes its approval's row first: in one order, nobody waits in a ring."""
     await connection.execute(
         select(approvals.c.approval_id).where(approvals.c.approval_id == approval_id).with_for_update()
@@ -268,16 +327,24 @@ async def _give_up(connection: AsyncConnection, consent: str, approval_id: str, 
         .where(claims.c.consent == consent, claims.c.state == ClaimState.STARTED)
         .values(state=ClaimState.UNKNOWN, ended_at=audit.stamp(now), error=storable(error))
     )
-    claim = await _claim(connection, consent)
+    claim = await claim_of(connection, consent)
     if given_up.rowcount == 1 and claim is not None:
-        await audit.append(connection, approval_id, [_execution_entry(claim, now)])
+        await audit.append(connection, approval_id, [execution_entry(claim, now)])
 
 
-async def _claim(connection: AsyncConnection, consent: str) -> Row[Any] | None:
+async def claim_of(connection: AsyncConnection, consent: str) -> Row[Any] | None:
     return (await connection.execute(select(claims).where(claims.c.consent == consent))).first()
 
 
-def _content(claim: Row[Any]) -> Content:
+async def root_of(connection: AsyncConnection, consent: str) -> Row[Any] | None:
+    """The claim that a consent waits for: its own, or the one whose unknown call it met or was followed by."""
+    claim = await claim_of(connection, consent)
+    while claim is not None and claim.state == ClaimState.CLOSED and claim.answer == ReportKind.UNKNOWN:
+        claim = await claim_of(connection, claim.answered_by)
+    return claim
+
+
+def content_of(claim: Row[Any]) -> Content:
     return Content(data=claim.content if claim.content is not None else b"null", note=claim.note)
 
 
@@ -298,7 +365,7 @@ def _stored(ending: Ending) -> dict[str, Any]:
     }
 
 
-def _execution_entry(claim: Row[Any], now: datetime) -> AuditEntry:
+def execution_entry(claim: Row[Any], now: datetime) -> AuditEntry:
     event = {
         ClaimState.EXECUTED: AuditEvent.EXECUTE,
         ClaimState.FAILED: AuditEvent.EXECUTE_FAILED,

@@ -9,9 +9,20 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from assent.content import Content
-from assent.contracts import Decision, Manifest, Outcome, Plan, Request, State, Verdict
-from assent.messages import AuditBatch, AuditEntry, AuditRecord, Closing, Prepared, Report, Settlement, ToolCall
-from ledger import approvals, audit, claims, messages
+from assent.contracts import Decision, Manifest, Outcome, Plan, Request, Ruled, Settlement, State, Verdict
+from assent.messages import (
+    AuditBatch,
+    AuditEntry,
+    AuditRecord,
+    Closing,
+    Conclusion,
+    Examination,
+    Prepared,
+    Report,
+    Sight,
+    ToolCall,
+)
+from ledger import approvals, audit, claims, messages, reviews
 from ledger.engine import insert, open_engine, reading, writing
 from ledger.migrate import current_version, upgrade
 from ledger.schema import audit as audit_table
@@ -73,9 +84,9 @@ class Ledger:
         async with writing(self._engine) as connection:
             return await approvals.register(connection, request, plan, refused, now, open_until)
 
-    async def settle(self, settlement: Settlement) -> Outcome:
+    async def settle(self, conclusion: Conclusion) -> Outcome:
         async with writing(self._engine) as connection:
-            return await approvals.settle(connection, settlement)
+            return await approvals.settle(connection, conclusion)
 
     async def plan(self, approval_id: str) -> Plan | None:
         async with reading(self._engine) as connection:
@@ -95,9 +106,9 @@ class Ledger:
 
     # Messages
 
-    async def intend(self, slot: messages.Slot) -> messages.Message | None:
+    async def intend(self, slot: messages.Slot, *, after_end: bool = False) -> messages.Message | None:
         async with writing(self._engine) as connection:
-            return await messages.intend(connection, slot, datetime.now(UTC))
+            return await messages.intend(connection, slot, datetime.now(UTC), after_end=after_end)
 
     async def sent(self, slot: messages.Slot, message_id: str, chat_id: str | None, shown: messages.Shown) -> None:
         async with writing(self._engine) as connection:
@@ -132,6 +143,36 @@ class Ledger:
     async def content(self, approval_id: str) -> bytes | None:
         async with reading(self._engine) as connection:
             return await claims.content(connection, approval_id)
+
+    async def body_ended(self, call: ToolCall, holder: claims.Holder) -> None:
+        async with writing(self._engine) as connection:
+            await claims.body_ended(connection, call, holder)
+
+    async def twin(self, payload_sha256: str, namespace: str) -> str | None:
+        async with reading(self._engine) as connection:
+            return await claims.twin_of(connection, payload_sha256, namespace)
+
+    # Reviews
+
+    async def sights(self, approval_id: str) -> tuple[Sight, ...]:
+        async with reading(self._engine) as connection:
+            return await reviews.sights(connection, approval_id)
+
+    async def root_sight(self, consent: str) -> Sight | None:
+        async with reading(self._engine) as connection:
+            return await reviews.root_sight(connection, consent)
+
+    async def rule(self, examination: Examination) -> Ruled:
+        async with writing(self._engine) as connection:
+            return await reviews.rule(connection, examination)
+
+    async def settlement(self, approval_id: str) -> Settlement | None:
+        async with reading(self._engine) as connection:
+            return await reviews.settlement_of(connection, approval_id)
+
+    async def orphans(self, now: datetime) -> list[reviews.Orphan]:
+        async with reading(self._engine) as connection:
+            return await reviews.orphans(connection, now)
 
     # Audit
 

@@ -9,17 +9,20 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.contracts import Frozen, Judged, Outcome, Plan, VerdictKind
+from assent.contracts import Frozen, Judged, Outcome, Plan, Settlement, VerdictKind
 from assent.messages import AuditEntry, AuditEvent
 from assent.payload import sha256
 from ledger import audit
 from ledger.engine import insert, inserted
+from ledger.reviews import settlement_of
 from ledger.schema import approvals, decisions, messages
 
 
 class MessageKind(StrEnum):
     CARD = "card"
     FILE = "file"
+    REVIEW = "review"
+    NOTICE = "notice"
 
 
 class Shown(StrEnum):
@@ -29,6 +32,7 @@ class Shown(StrEnum):
     DECIDED = "decided"
     REPLACED = "replaced"
     FINAL = "final"
+    SETTLED = "settled"
 
 
 class Slot(Frozen):
@@ -63,13 +67,17 @@ class Record(Frozen):
     decided: Judged | None
     outcome: Outcome | None
     closed_at: datetime | None
+    settlement: Settlement | None
     messages: tuple[Message, ...]
 
 
-async def intend(connection: AsyncConnection, slot: Slot, now: datetime) -> Message | None:
-    """Note that a message is about to be sent; None if the approval has ended, and nothing may be sent any more."""
+async def intend(connection: AsyncConnection, slot: Slot, now: datetime, *, after_end: bool = False) -> Message | None:
+    """Note that a message is about to be sent; None if the approval has ended, and nothing may be sent any more.
+
+    after_end: whether it is about what came after.
+    """
     status = select(approvals.c.status).where(approvals.c.approval_id == slot.approval_id).with_for_update()
-    if (await connection.execute(status)).scalar_one_or_none() is not None:
+    if (await connection.execute(status)).scalar_one_or_none() is not None and not after_end:
         return None
     row = insert(connection, messages).values(**slot.model_dump(), tried_at=audit.stamp(now))
     if await inserted(connection, row.on_conflict_do_nothing()):
@@ -118,6 +126,7 @@ async def record_of(connection: AsyncConnection, approval_id: str) -> Record | N
         decided=next((one for one in known if one.verdict is VerdictKind.ACCEPTED), None),
         outcome=Outcome.model_validate_json(row.outcome) if row.outcome else None,
         closed_at=datetime.fromisoformat(row.closed_at) if row.closed_at else None,
+        settlement=await settlement_of(connection, approval_id),
         messages=await messages_of(connection, approval_id),
     )
 

@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0002"
+VERSION = "0003"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -58,6 +58,8 @@ decisions = Table(
 )
 
 _ACTIVE = text("state IN ('started', 'executed', 'unknown')")
+_UNKNOWN = text("state = 'unknown'")
+_STARTED = text("state = 'started'")
 
 claims = Table(
     "claims",
@@ -78,7 +80,10 @@ claims = Table(
     Column("error", Text),
     Column("answer", Text),
     Column("answered_by", Text),
+    Column("body_ended", Integer, nullable=False, server_default="0"),
     Index("claims_one_active_per_key", "idempotency_key", unique=True, sqlite_where=_ACTIVE, postgresql_where=_ACTIVE),
+    Index("claims_unknown_payload", "payload_sha256", sqlite_where=_UNKNOWN, postgresql_where=_UNKNOWN),
+    Index("claims_started", "began_at", sqlite_where=_STARTED, postgresql_where=_STARTED),
 )
 
 late_results = Table(
@@ -95,6 +100,15 @@ late_results = Table(
     Column("error", Text),
 )
 """What an attempt found out after it had been given up on."""
+
+settlements = Table(
+    "settlements",
+    metadata,
+    Column("approval_id", Text, primary_key=True),
+    Column("settlement", Text, nullable=False),
+    Column("settled_at", Text, nullable=False),
+)
+"""What became of frozen calls, for each approval that waited for the answer."""
 
 messages = Table(
     "messages",

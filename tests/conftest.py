@@ -19,6 +19,7 @@ from temporalio.client import Client
 
 from activities.cards import CardActivities
 from activities.feishu import Feishu
+from activities.review_cards import ReviewCards
 from assent import ApprovalHandle, Assent, Identity, Outcome
 from assent.settings import Settings
 from assent.tools import registry
@@ -31,6 +32,7 @@ from workers.setup import set_up
 from workers.tools import tool_workers
 
 ME = Identity(open_id="ou_me", union_id="on_me")
+OPERATOR = Identity(open_id="ou_operator")
 HEARTBEAT = timedelta(seconds=3)
 
 _running: dict[str, parts.TemporalServer | parts.PostgresServer] = {}
@@ -125,7 +127,7 @@ async def open_service(
         heartbeat_timeout=HEARTBEAT,
         grace=timedelta(milliseconds=500),
         start_within=timedelta(minutes=2),
-        **more,
+        **{"operators": (OPERATOR,), **more},
     )
     await set_up(client, settings)
     ledger = Ledger.open(url)
@@ -133,13 +135,14 @@ async def open_service(
     assert tools_for_tests.mark.name in registry.tools
     await ledger.publish((tool.manifest for tool in registry.tools.values()), datetime.now(UTC))
     if workers:
-        cards = None
+        cards = review_cards = None
         if feishu := Feishu.of(settings):
             stack.push_async_callback(feishu.close)
             cards = CardActivities(ledger, feishu, Wording.load(None))
+            review_cards = ReviewCards(ledger, feishu, Wording.load(None), settings, cards)
         own = [approvals_worker(client, ledger, settings, cards)]
         if cards or settings.callback_secret.get_secret_value():
-            own.append(outbound_worker(client, settings, cards))
+            own.append(outbound_worker(client, ledger, settings, cards, review_cards))
         for worker in (*own, *tool_workers(client, ledger, registry)):
             if worker.task_queue != "nobody":
                 await stack.enter_async_context(worker)

@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from assent import Identity, Outcome, Status, Surface
 from assent.contracts import Request
-from assent.messages import AuditBatch, AuditEntry, AuditEvent, Settlement
+from assent.messages import AuditBatch, AuditEntry, AuditEvent, Conclusion
 from ledger import Ledger
 from ledger.engine import writing
 from tests.conftest import ME, Service, new_database
@@ -68,7 +68,7 @@ async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         )
         await ledger.append(AuditBatch(approval_id=name, entries=(entry("forbid", 1), entry("forbid", 2))))
         if name != "open":
-            await ledger.settle(settlement(name, entry("cancel", 3)))
+            await ledger.settle(conclusion(name, entry("cancel", 3)))
     assert await ledger.verify() == []
     yield ledger
     await ledger.dispose()
@@ -78,9 +78,9 @@ def entry(event: str, n: int) -> AuditEntry:
     return AuditEntry(event=AuditEvent(event), at=NOW + timedelta(seconds=n), once=f"{event}:{n}")
 
 
-def settlement(approval_id: str, *entries: AuditEntry) -> Settlement:
+def conclusion(approval_id: str, *entries: AuditEntry) -> Conclusion:
     outcome = Outcome(approval_id=approval_id, status=Status.CANCELLED)
-    return Settlement(outcome=outcome, entries=entries, judged=(), closed_at=NOW)
+    return Conclusion(outcome=outcome, entries=entries, judged=(), closed_at=NOW)
 
 
 async def run(ledger: Ledger, *statements: str) -> None:
@@ -133,7 +133,7 @@ async def test_a_retried_writing_appends_nothing_twice(ledger: Ledger) -> None:
     batch = AuditBatch(approval_id="open", entries=(entry("forbid", 2), entry("forbid", 5)))
     for _ in range(3):
         await ledger.append(batch)
-        await ledger.settle(settlement("a1", entry("cancel", 3)))
+        await ledger.settle(conclusion("a1", entry("cancel", 3)))
     assert len(await ledger.entries("open")) == 4
     assert len(await ledger.entries("a1")) == 4
     assert (await ledger.head())[0] == 3
@@ -146,7 +146,7 @@ async def test_many_closing_at_once_make_one_chain(ledger: Ledger) -> None:
     async def live(name: str) -> None:
         request = Request(approval_id=name, tool="t", arguments={}, requester=ME)
         await ledger.register(request, None, "x", now=NOW, open_until=NOW)
-        await ledger.settle(settlement(name, entry("cancel", 1)))
+        await ledger.settle(conclusion(name, entry("cancel", 1)))
 
     await asyncio.gather(*(live(name) for name in names))
     assert (await ledger.head())[0] == 23
@@ -155,7 +155,7 @@ async def test_many_closing_at_once_make_one_chain(ledger: Ledger) -> None:
 
 async def test_the_first_ending_stands(ledger: Ledger) -> None:
     other = Outcome(approval_id="a1", status=Status.EXPIRED)
-    stands = await ledger.settle(Settlement(outcome=other, entries=(), judged=(), closed_at=NOW))
+    stands = await ledger.settle(Conclusion(outcome=other, entries=(), judged=(), closed_at=NOW))
     assert stands.status == "cancelled"
 
 

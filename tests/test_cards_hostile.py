@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.contracts import Approvers, Identity, Outcome, Plan, Status
+from assent.contracts import Approvers, Identity, Outcome, Plan, Settlement, Status
+from assent.messages import Examined
 from assent.payload import sha256
-from cards import Attachment, Showing, card, overflow
+from cards import Attachment, ReviewShowing, Showing, card, overflow, review_card, settled_notice
 from cards.safe import markdown, visible
 from tests.properties import unhurried
 from tests.test_cards import APPROVED, NOW, REJECTED, WORDING, plan
+from tests.test_cards_reviews import ENDED, LATE, REFUTED, SETTLED, frozen
 from tests.test_cards_rules import check, markdowns, plain_texts
 
 ATTACKS = [
@@ -66,10 +68,15 @@ def asked(arguments: dict[str, Any], **fields: Any) -> Plan:
 
 
 def read(showing: Showing) -> dict[str, Any]:
-    """The card, which keeps every rule, also the simulator's, and hides nothing."""
+    """The card of an approval, which keeps every rule."""
+    return kept(card(showing, WORDING))
+
+
+def kept(text: str) -> dict[str, Any]:
+    """A card which keeps every rule, also the simulator's, and hides nothing."""
     from simulator.cards import check_card
 
-    shown = check_card(check(card(showing, WORDING)))
+    shown = check_card(check(text))
     for text in [*plain_texts(shown), *plain_texts(shown, "zh_cn"), *markdowns(shown), *markdowns(shown, "zh_cn")]:
         unseen = {c for c in text if unicodedata.category(c) in UNSEEN and c not in "\n\t" + JOINS_EMOJI}
         assert not unseen, unseen
@@ -93,7 +100,37 @@ def showings(of: Plan, text: str) -> list[Showing]:
         Showing(plan=of, decided=APPROVED, attachment=file),
         Showing(plan=of, decided=REJECTED.model_copy(update={"reason": text})),
         *(Showing(plan=of, decided=APPROVED, outcome=each, ended_at=NOW, attachment=file) for each in outcomes),
+        *(Showing(plan=of, decided=APPROVED, settlement=each, attachment=file) for each in settlements(of, text)),
     ]
+
+
+def settlements(of: Plan, text: str) -> list[Settlement]:
+    hostile = {"content": [text, {text[:500]: text}], "reason": text, "settled_by": of.requester}
+    return [each.model_copy(update=hostile) for each in (SETTLED, REFUTED)]
+
+
+def reviews(of: Plan, text: str) -> list[ReviewShowing]:
+    """A review in which everything that others write is this text, as often as it can be."""
+    late = [
+        LATE.model_copy(update={"content": json.dumps(text), "error": text}),
+        LATE.model_copy(update={"state": text, "content": text[:2000], "error": text}),
+        LATE.model_copy(update={"state": "failed", "content": None, "error": text}),
+    ]
+    sight = ENDED.model_copy(
+        update={"error": text, "worker": text, "state": text, "body_ended": False, "late": tuple(late)}
+    )
+    call = frozen(of, error=text + ".", decided_by=of.requester, joined=(of.approval_id, *[text[:200] or "x"] * 300))
+    base = ReviewShowing(
+        plan=of, frozen=call, examined=Examined(sights=(sight,) * 9, did_not_run=True), url="https://example.com/x"
+    )
+    changes: list[dict[str, Any]] = [
+        {},
+        {"url": text},
+        {"replaced": True},
+        {"examined": Examined(sights=(sight,))},
+        *({"settlement": each} for each in settlements(of, text)),
+    ]
+    return [base.model_copy(update=change) for change in changes]
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: ascii(attack[:20]))
@@ -108,9 +145,16 @@ def test_an_attack_in_every_place_stays_text(attack: str) -> None:
         requester=person,
         asked_by=text[:200],
         approvers=Approvers.of([person] * 30),
+        frozen_twin=" ".join(text[:50].split()) or "x",
+        approval_id=" ".join(text[:50].split()) or "x",
     )
     for showing in showings(hostile, text):
         read(showing)
+        read(showing.model_copy(update={"twin_url": text}))
+    for review in reviews(hostile, text):
+        kept(review_card(review, WORDING))
+    for settlement in settlements(hostile, text):
+        kept(settled_notice(settlement, hostile, WORDING))
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: ascii(attack[:20]))
@@ -131,10 +175,12 @@ def test_every_argument_is_whole_in_the_card_or_in_the_file(attack: str) -> None
 @given(arguments=st.dictionaries(TEXT, VALUES, max_size=25), text=TEXT)
 @settings(unhurried, max_examples=25)  # each makes a card of every state
 def test_any_request_makes_cards_that_keep_the_rules(arguments: dict[str, Any], text: str) -> None:
-    kept = storable(text)
-    hostile = asked(arguments, description=kept, request_reason=kept, asked_by=kept[:60] or None)
+    words = storable(text)
+    hostile = asked(arguments, description=words, request_reason=words, asked_by=words[:60] or None)
     file = overflow(hostile, WORDING)
-    for showing in showings(hostile, kept):
+    for review in reviews(hostile, words):
+        kept(review_card(review, WORDING))
+    for showing in showings(hostile, words):
         shown = read(showing)
         if showing.attachment is None and file is not None:
             assert "approve" not in json.dumps([each.get("name") for each in shown["body"]["elements"]])

@@ -21,14 +21,14 @@ _PROPERTIES = {
     "hr": {"tag"},
     "standard_icon": {"tag", "token", "size"},
     "text_tag": {"tag", "text", "color"},
-    "column_set": {"tag", "columns", "background_style", "horizontal_spacing"},
+    "column_set": {"tag", "columns", "background_style", "horizontal_spacing", "flex_mode"},
     "column": {"tag", "elements", "width", "weight", "padding", "vertical_spacing", "vertical_align"},
     "collapsible_panel": {"tag", "expanded", "header", "border", "padding", "elements"},
     "form": {"tag", "name", "elements"},
     "button": {"tag", "name", "type", "width", "text", "behaviors", "confirm", "form_action_type"},
     "input": {
         *("tag", "name", "input_type", "rows", "auto_resize", "max_rows", "max_length", "width", "required"),
-        "placeholder",
+        *("placeholder", "label", "label_position"),
     },
 }
 _OURS = re.compile(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import cards
-from assent.contracts import Risk, Status, VerdictKind
+from assent.contracts import Risk, RulingKind, Status, VerdictKind
 from cards import Showing, Wording, card
 from cards.wording import Both, Template, _ours
 from tests.test_cards import plan
@@ -29,6 +29,8 @@ def test_every_state_risk_and_verdict_has_its_texts() -> None:
     wanted = {f"state.{each}" for each in Status} | {f"line.{each}" for each in Status}
     wanted |= {f"risk.{each}" for each in Risk}
     wanted |= {f"toast.{each}" for each in VerdictKind if each is not VerdictKind.ACCEPTED}
+    for settled in (RulingKind.EXECUTED, RulingKind.NOT_EXECUTED):
+        wanted |= {f"{table}.settled_{settled}" for table in ("state", "line", "toast")}
     assert wanted <= EN.keys()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import json
 import time
 from datetime import timedelta
 from decimal import Decimal
@@ -192,6 +193,29 @@ def probed(path: str, finds: str) -> None:
     """Leave a mark and raise; the probe knows better."""
     leave_mark(path)
     raise ConnectionError("lost")
+
+
+def read_found(ctx: ToolContext, path: str, found: str, gate: str) -> object:
+    """What the file says, if there is one."""
+    answer = json.loads(Path(found).read_text()) if Path(found).exists() else "unknown"
+    return ProbeResult(answer, {"found": True}) if answer == "executed" else answer
+
+
+@tool(probe=read_found, timeout=timedelta(seconds=1))
+def found_later(path: str, found: str, gate: str = "") -> None:
+    """Leave a mark, and break; behind a gate, not before it opens."""
+    leave_mark(path)
+    if gate:
+        pass_gate(gate)
+    raise ConnectionError("the line is dead")
+
+
+@tool(timeout=timedelta(milliseconds=200))
+def soon_over(path: str, gate: str) -> str:
+    """Leave a mark, and wait for the gate far longer than is allowed."""
+    leave_mark(path)
+    pass_gate(gate)
+    return "after all"
 
 
 def pass_gate(gate: str) -> None:

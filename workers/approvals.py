@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from datetime import timedelta
 
@@ -14,10 +15,13 @@ from activities.announcements import AnnouncementActivities
 from activities.approvals import ApprovalActivities
 from activities.cards import CardActivities
 from activities.feishu import Feishu
+from activities.review_cards import ReviewCards
+from activities.reviews import ReviewActivities
 from assent import names
 from assent.settings import Settings
 from ledger import Ledger
 from workers import process
+from workers.sweeping import keep_sweeping
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +32,7 @@ RESTRICTIONS = SandboxRestrictions.default.with_passthrough_modules("workflows",
 
 def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: CardActivities | None = None) -> Worker:
     """The workflows, and the activities they run by themselves."""
-    own = ApprovalActivities(ledger, settings, cards)
+    own, reviews = ApprovalActivities(ledger, settings, cards), ReviewActivities(ledger, settings)
     return Worker(
         client,
         task_queue=names.APPROVALS_QUEUE,
@@ -36,6 +40,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
         workflow_runner=SandboxedWorkflowRunner(RESTRICTIONS),
         activities=[
             *(own.prepare, own.close_claim, own.write_audit, own.settle, own.recall),
+            *(reviews.examine, reviews.rule),
             *([cards.deliver] if cards else ()),
         ],
         # When this worker dies, its workflows wait this long for it before another takes them.
@@ -44,13 +49,20 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
     )
 
 
-def outbound_worker(client: Client, settings: Settings, cards: CardActivities | None) -> Worker:
+def outbound_worker(
+    client: Client,
+    ledger: Ledger,
+    settings: Settings,
+    cards: CardActivities | None = None,
+    review_cards: ReviewCards | None = None,
+) -> Worker:
     """What waits for Feishu or for an agent, with slots of its own: it holds up no approval."""
     announcements = AnnouncementActivities(settings.callback_secret)
+    reviews = ReviewActivities(ledger, settings, review_cards)
     return Worker(
         client,
         task_queue=names.OUTBOUND_QUEUE,
-        activities=[announcements.announce, *([cards.deliver, cards.show] if cards else ())],
+        activities=[announcements.announce, reviews.show_review, *([cards.deliver, cards.show] if cards else ())],
         graceful_shutdown_timeout=timedelta(seconds=20),
     )
 
@@ -61,10 +73,13 @@ async def main(settings: Settings) -> None:
     ledger = await process.open_ledger(settings)
     feishu = Feishu.of(settings)
     cards = CardActivities(ledger, feishu, wording) if feishu else None
+    review_cards = ReviewCards(ledger, feishu, wording, settings, cards) if feishu and cards else None
     try:
         _log.info("approvals are served in namespace %s", client.namespace)
         own = approvals_worker(client, ledger, settings, cards)
-        await process.serve([own, outbound_worker(client, settings, cards)])
+        sweeping = asyncio.create_task(keep_sweeping(client, ledger, settings))
+        await process.serve([own, outbound_worker(client, ledger, settings, cards, review_cards)])
+        sweeping.cancel()
     finally:
         if feishu:
             await feishu.close()

@@ -224,9 +224,7 @@ def _preparation(place: Place) -> Iterable[str]:
 def _tokens(place: Place) -> str:
     """The one agent of this machine: it may ask for every tool on everyone's behalf, and decide nothing."""
     digest = hashlib.sha256(place.token.encode()).hexdigest()
-    return (
-        f'[[token]]\nname = "dev"\nsha256 = "{digest}"\ntools = ["*"]\non_behalf_of = ["*"]\ncallbacks = ["http://127.0.0.1"]\n'
-    )
+    return f'[[token]]\nname = "dev"\nsha256 = "{digest}"\ntools = ["*"]\non_behalf_of = ["*"]\ncallbacks = ["http://127.0.0.1"]\n'
 
 
 def _temporal(place: Place) -> list[str]:

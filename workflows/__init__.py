@@ -5,8 +5,16 @@ from workflows.approval import ApprovalWorkflow
 from workflows.frozen import FrozenReviewWorkflow
 from workflows.recall import RecallWorkflow
 from workflows.settling import SettlingWorkflow
+from workflows.showing import ShowingWorkflow
 
-ALL = [AnnouncingWorkflow, ApprovalWorkflow, FrozenReviewWorkflow, RecallWorkflow, SettlingWorkflow]
+ALL = [
+    AnnouncingWorkflow,
+    ApprovalWorkflow,
+    FrozenReviewWorkflow,
+    RecallWorkflow,
+    SettlingWorkflow,
+    ShowingWorkflow,
+]
 
 __all__ = [
     "ALL",
@@ -15,4 +23,5 @@ __all__ = [
     "FrozenReviewWorkflow",
     "RecallWorkflow",
     "SettlingWorkflow",
+    "ShowingWorkflow",
 ]

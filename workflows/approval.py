@@ -10,6 +10,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError, WorkflowAlreadyStartedError
+from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
@@ -32,13 +33,13 @@ with workflow.unsafe.imports_passed_through():
         AuditEntry,
         AuditEvent,
         Closing,
+        Conclusion,
         FrozenCall,
         Preparation,
         Prepared,
         Report,
         ReportKind,
         Settled,
-        Settlement,
         Shelf,
         Supersession,
         ToolCall,
@@ -48,6 +49,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import steps
     from workflows.details import details
     from workflows.docket import MOST_AT_ONCE, Docket
+    from workflows.freezing import freeze
     from workflows.post import Post
 
 _PROBE_LIMIT = timedelta(seconds=15)
@@ -219,47 +221,26 @@ class ApprovalWorkflow:
             )
         except ActivityError:
             return report
-        return found if found.kind is not ReportKind.UNKNOWN else report
+        return found if found.kind is ReportKind.EXECUTED else report
 
     async def _freeze(self, plan: Plan, report: Report) -> None:
-        """Open the review of this key, or join the one that is open; it outlives this approval."""
-        frozen = FrozenCall(
-            idempotency_key=plan.idempotency_key,
-            approval_id=plan.approval_id,
-            tool=plan.tool,
-            payload_sha256=plan.payload_sha256,
-            requester=plan.requester,
-            risk=plan.risk,
-            decided_by=self._docket.decided_by,
-            error=report.reason,
-            seen=report.content,
-            frozen_at=workflow.now(),
+        """Hand the call to its review, which outlives this approval."""
+        await freeze(
+            FrozenCall(
+                call=self._call(plan).model_copy(update={"entries": ()}),
+                queue=plan.queue,
+                risk=plan.risk,
+                has_cards=bool(plan.addresses),
+                has_probe=plan.has_probe,
+                probe_for=plan.probe_for,
+                heartbeat_timeout=plan.heartbeat_timeout,
+                remind_every=plan.remind_every,
+                decided_by=self._docket.decided_by,
+                error=report.reason,
+                seen=report.content,
+                frozen_at=workflow.now(),
+            )
         )
-        review = names.review_workflow(plan.idempotency_key)
-        while True:
-            try:
-                await workflow.start_child_workflow(
-                    names.FROZEN_REVIEW,
-                    frozen,
-                    id=review,
-                    parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-                    search_attributes=names.attributes(
-                        {
-                            names.STATUS: Status.FROZEN,
-                            names.TOOL: plan.tool,
-                            names.REQUESTER: str(plan.requester),
-                            names.RISK: plan.risk,
-                        }
-                    ),
-                    static_summary=f"{plan.tool}: did it happen?",
-                )
-                return
-            except WorkflowAlreadyStartedError:
-                try:
-                    await workflow.get_external_workflow_handle(review).signal(names.JOIN, frozen)
-                    return
-                except ApplicationError:
-                    continue  # it closed between the two: open it again
 
     async def _settle_undone(self, plan: Plan) -> Outcome:
         """It ended without an execution; unless the ledger, which closes the claim, knows of one before a reset."""
@@ -285,20 +266,20 @@ class ApprovalWorkflow:
         step = steps.local if local else steps.durable
         settled = False
         while not settled or self._docket.unwritten:
-            settlement = Settlement(
+            conclusion = Conclusion(
                 outcome=outcome,
                 entries=self._docket.next_entries,
                 judged=tuple(self._docket.judged.values()),
                 closed_at=workflow.now(),
             )
             try:
-                done = await step(names.SETTLE, settlement, Settled, steps.SETTLING)
+                done = await step(names.SETTLE, conclusion, Settled, steps.SETTLING)
                 outcome = done.outcome
             except FailureError:
                 done = Settled(outcome=outcome, cards_due=True)
             if done.cards_due:
-                await self._hand_over(settlement)
-            self._docket.written(settlement.entries)
+                await self._hand_over(conclusion)
+            self._docket.written(conclusion.entries)
             settled = True
         self._docket.status = outcome.status
         workflow.upsert_search_attributes([names.STATUS.value_set(outcome.status)])
@@ -319,11 +300,11 @@ class ApprovalWorkflow:
                 parent_close_policy=workflow.ParentClosePolicy.ABANDON,
             )
 
-    async def _hand_over(self, settlement: Settlement) -> None:
+    async def _hand_over(self, conclusion: Conclusion) -> None:
         await workflow.start_child_workflow(
             names.SETTLING,
-            settlement,
-            id=names.settling_workflow(settlement.outcome.approval_id, str(workflow.uuid4())),
+            conclusion,
+            id=names.settling_workflow(conclusion.outcome.approval_id, str(workflow.uuid4())),
             parent_close_policy=workflow.ParentClosePolicy.ABANDON,
         )
 
@@ -376,6 +357,7 @@ class ApprovalWorkflow:
             reason=self._docket.reason,
             payload=plan.payload if plan else None,
             payload_sha256=plan.payload_sha256 if plan else None,
+            idempotency_key=plan.idempotency_key if plan else None,
             sensitive=plan.sensitive if plan else (),
             risk=plan.risk if plan else None,
             approvers=plan.approvers if plan else None,
@@ -392,19 +374,8 @@ class ApprovalWorkflow:
     # Small things
 
     def _call(self, plan: Plan) -> ToolCall:
-        return ToolCall(
-            approval_id=plan.approval_id,
-            consent=plan.approval_id,
-            tool=plan.tool,
-            payload=plan.payload,
-            payload_sha256=plan.payload_sha256,
-            idempotency_key=plan.idempotency_key,
-            manifest_sha256=plan.manifest_sha256,
-            requester=plan.requester,
-            retry_safe=plan.retry_safe,
-            attempts=plan.attempts,
-            timeout=plan.timeout,
-            start_within=plan.start_within,
+        return ToolCall.of(
+            plan,
             tool_call_id=self._request.tool_call_id,
             thread_id=self._request.thread_id,
             entries=self._docket.next_entries,
@@ -450,4 +421,6 @@ class ApprovalWorkflow:
 
 def _why(error: ActivityError) -> str:
     cause = error.cause
-    return f"the activity ended without an answer: {cause}" if cause else "the activity ended without an answer"
+    beats = cause.last_heartbeat_details if isinstance(cause, ActivityTimeout) else ()
+    heard = f"; the worker was last heard of at {beats[0]}" if beats else ""
+    return f"the activity ended without an answer: {cause}{heard}" if cause else "the activity ended without an answer"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from assent.contracts import State
+    from assent.contracts import Settlement, State
+    from assent.messages import Examined, FrozenCall, Sight
 
 _MOST_CHARACTERS = 8000
 
@@ -24,14 +26,66 @@ def details(state: State) -> str:
         "Deadline": state.deadline.isoformat(timespec="seconds") if state.deadline else None,
         "Payload": state.payload_sha256[:12] if state.payload_sha256 else None,
     }
-    table = "\n".join(f"| {name} | {_cell(value)} |" for name, value in rows.items() if value is not None)
-    page = f"| | |\n|---|---|\n{table}\n"
+    page = "\n".join(_table(rows)) + "\n"
     if state.payload:
         arguments = json.loads(state.payload)["arguments"]
         shown = {name: "•••" if name in state.sensitive else value for name, value in arguments.items()}
         text = json.dumps(shown, ensure_ascii=False, indent=2).replace("`", "ˋ")
         page += f"\n```json\n{text[:_MOST_CHARACTERS]}\n```\n"
     return page
+
+
+def review_page(frozen: FrozenCall, examined: Examined, settled: Settlement | None) -> str:
+    """A frozen call as a Markdown page: what was approved, what is known, and what can be done."""
+    call = frozen.call
+    if settled:
+        who = settled.settled_by or "its own probe"
+        head = f"**{_cell(call.tool)}** is settled: **{settled.kind}**, by {_cell(who)}. {_cell(settled.reason or '')}"
+    else:
+        head = f"**{_cell(call.tool)}** was begun, and **whether it took effect is not known**. Do not repeat it."
+    rows = {
+        "Approval": call.approval_id,
+        "Also waiting": ", ".join(frozen.joined) or None,
+        "Payload": call.payload_sha256,
+        "Idempotency key": call.idempotency_key,
+        "Requester": call.requester,
+        "Approved by": frozen.decided_by,
+        "Risk": frozen.risk,
+        "Frozen since": frozen.frozen_at.isoformat(timespec="seconds"),
+        "What is known": frozen.error,
+        "Probed": f"{frozen.probes} times" if frozen.has_probe else "there is no probe",
+    }
+    page = [head, "", *_table(rows), "", "### What the ledger says", ""]
+    for sight in examined.sights:
+        page += [*_table(_sight_rows(sight)), ""]
+        page += [
+            f"- **It ended after all**, at {late.at}: {late.state} {_cell(late.content or late.error or '')}"
+            for late in sight.late
+        ]
+    if settled is None and not all(sight.body_ended for sight in examined.sights):
+        page += ["", "**The worker that ran it is not known to be dead: the call may still take effect.**"]
+    return "\n".join(page)
+
+
+def _sight_rows(sight: Sight) -> dict[str, object]:
+    return {
+        "Consent": sight.consent,
+        "State": sight.state,
+        "Attempt": sight.attempt,
+        "Worker": sight.worker,
+        "Began": sight.began_at,
+        "Ended": sight.ended_at,
+        "Error": sight.error,
+        "The tool's code": "has ended" if sight.body_ended else "is not known to have ended",
+    }
+
+
+def _table(rows: Mapping[str, object]) -> list[str]:
+    return [
+        "| | |",
+        "|---|---|",
+        *(f"| {name} | {_cell(value)} |" for name, value in rows.items() if value is not None),
+    ]
 
 
 def _cell(value: object) -> str:

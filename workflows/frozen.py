@@ -1,20 +1,40 @@
-"""The open question of a call that may have happened."""
+"""The open question of a call that may have happened: probed, shown to the operators, settled by one of them."""
 
 from __future__ import annotations
 
+import asyncio
+from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
     from assent import names
-    from assent.messages import FrozenCall
+    from assent.contracts import Ruled, RuledKind, Ruling, RulingKind, Settlement
+    from assent.messages import (
+        AuditEntry,
+        AuditEvent,
+        Closing,
+        Examination,
+        Examined,
+        FrozenCall,
+        Report,
+        ReportKind,
+        ToolCall,
+    )
+    from workflows import steps
+    from workflows.details import review_page
 
-
+SHORT_HASH = 12
+"""How much of the payload's hash a person types to have a call tried again."""
 _MOST_JOINED = 1000
 """How many approvals a review names; any number may wait for it."""
+_PROBE_LIMIT = timedelta(seconds=15)
+_LONGEST_PAUSE = timedelta(hours=1)
 
 
 @workflow.defn(name=names.FROZEN_REVIEW)
@@ -24,40 +44,248 @@ class FrozenReviewWorkflow:
     @workflow.init
     def __init__(self, frozen: FrozenCall) -> None:
         self._frozen = frozen
+        self._examined: Examined | None = None
+        self._settled: Settlement | None = frozen.settlement
+        self._news = True
+        self._retry: Ruling | None = None
+        self._ruling = asyncio.Lock()
+        self._unshown = False
 
     @workflow.run
-    async def run(self, frozen: FrozenCall) -> None:
-        workflow.set_current_details(_page(self._frozen))
-        await workflow.wait_condition(workflow.info().is_continue_as_new_suggested)
-        workflow.continue_as_new(self._frozen)
+    async def run(self, frozen: FrozenCall) -> Settlement:
+        showing = asyncio.create_task(self._keep_shown())
+        while self._settled is None:
+            if self._news:
+                await self._look()
+            elif self._retry is not None:
+                await self._try_again(self._retry)
+            elif self._probe_is_due:
+                await self._probe()
+            elif workflow.info().is_continue_as_new_suggested():
+                await workflow.wait_condition(workflow.all_handlers_finished)
+                workflow.continue_as_new(self._frozen)
+            else:
+                await self._wait()
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        showing.cancel()
+        workflow.upsert_search_attributes([names.STATUS.value_set(f"settled_{self._settled.kind}")])
+        self._describe()
+        await self._show_settled()
+        return self._settled
+
+    # The steps
+
+    async def _look(self) -> None:
+        """See what the ledger knows, and show it; what it knows for certain settles the question."""
+        self._news = False
+        self._examined = await steps.durable(names.EXAMINE, self._examination(), Examined)
+        if self._examined.is_known and self._settled is None:
+            await self._conclude(self._examination())
+        self._describe()
+        self._unshown = True
+
+    async def _probe(self) -> None:
+        """Ask the tool's probe. One that raises, hangs or does not know changes nothing."""
+        self._update(probes=self._frozen.probes + 1)
+        frozen = self._frozen
+        try:
+            found = await steps.on_tool_queue(
+                names.PROBE,
+                frozen.call,
+                Report,
+                queue=frozen.queue,
+                attempt=_PROBE_LIMIT,
+                limit=_PROBE_LIMIT,
+                heartbeat=frozen.heartbeat_timeout,
+                retry=RetryPolicy(maximum_attempts=1),
+            )
+        except ActivityError:
+            return
+        if found.kind in (ReportKind.EXECUTED, ReportKind.NOT_EXECUTED) and self._settled is None:
+            await self._conclude(self._examination(report=found))
+
+    async def _wait(self) -> None:
+        """Until somebody says something, there is news, or it is time to probe or to remind."""
+        now = workflow.now()
+        wake = min(self._next_probe or datetime.max.replace(tzinfo=now.tzinfo), self._next_reminder)
+        try:
+            await workflow.wait_condition(
+                lambda: (
+                    self._news
+                    or self._settled is not None
+                    or self._retry is not None
+                    or workflow.info().is_continue_as_new_suggested()
+                ),
+                timeout=max(wake - now, timedelta(0)),
+            )
+        except TimeoutError:
+            if workflow.now() >= self._next_reminder:
+                self._update(reminders=self._frozen.reminders + 1)
+                self._news = True
+
+    async def _conclude(self, examination: Examination) -> Ruled:
+        """Settle through the ledger, which lets only the first do so."""
+        ruled = await steps.durable(names.RULE, examination, Ruled)
+        if ruled.settlement is not None:
+            self._settled = ruled.settlement
+        return ruled
+
+    async def _try_again(self, ruling: Ruling) -> None:
+        """Make the call once more, under a consent of its own. What comes of it is what is settled."""
+        before, number = self._frozen.call, self._frozen.retries + 1
+        consent = f"{before.approval_id}#{number}"
+        entry = AuditEntry(
+            event=AuditEvent.RETRY,
+            at=workflow.now(),
+            once=f"retry:{consent}",
+            actor=ruling.operator,
+            surface=ruling.surface,
+            proof=ruling.proof,
+            payload_sha256=before.payload_sha256,
+            event_id=ruling.ruling_id,
+            ruling=ruling.kind,
+            reason=ruling.reason,
+        )
+        call = before.model_copy(update={"consent": consent, "retries": before.consent, "entries": (entry,)})
+        report = await self._execute(call)
+        self._retry = None
+        self._update(call=call.model_copy(update={"entries": ()}), retries=number, error=report.reason)
+        if report.kind is ReportKind.UNKNOWN:
+            self._news = True
+        else:
+            await self._conclude(self._examination(ruling=ruling, report=report))
+
+    async def _execute(self, call: ToolCall) -> Report:
+        attempt = call.timeout + steps.RECORDING
+        try:
+            report = await steps.on_tool_queue(
+                names.EXECUTE,
+                call,
+                Report,
+                queue=self._frozen.queue,
+                attempt=attempt,
+                limit=call.start_within + call.attempts * (attempt + self._frozen.heartbeat_timeout),
+                heartbeat=self._frozen.heartbeat_timeout,
+                retry=RetryPolicy(maximum_interval=timedelta(seconds=10)),
+            )
+        except ActivityError as error:
+            report = Report(kind=ReportKind.NOT_BEGUN, reason=str(error.cause or error))
+        if report.kind not in (ReportKind.NOT_BEGUN, ReportKind.UNKNOWN):
+            return report
+        closing = Closing(
+            approval_id=call.approval_id,
+            consent=call.consent,
+            idempotency_key=call.idempotency_key,
+            payload_sha256=call.payload_sha256,
+            now=workflow.now(),
+            reason=report.reason or "it was not begun",
+            entries=call.entries,
+        )
+        return await steps.durable(names.CLOSE_CLAIM, closing, Report)
+
+    async def _keep_shown(self) -> None:
+        """Show the review to the operators as it stands; finding out does not wait for Feishu."""
+        while True:
+            await workflow.wait_condition(lambda: self._unshown)
+            self._unshown = False
+            if self._frozen.has_cards:
+                await steps.outbound(names.SHOW_REVIEW, self._examination(), None)
+
+    async def _show_settled(self) -> None:
+        """Tell everyone what was settled; what resists is left to a workflow that goes on trying."""
+        if not self._frozen.has_cards:
+            return
+        examination = self._examination()
+        if await steps.attempted(names.SHOW_REVIEW, examination):
+            return
+        await workflow.start_child_workflow(
+            names.SHOWING,
+            examination,
+            id=names.showing_workflow(self._frozen.call.approval_id, str(workflow.uuid4())),
+            parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+        )
+
+    # What operators and other workflows say
+
+    @workflow.update(name=names.SETTLE_REVIEW, description="Settle it; docs/operations.md has the form.")
+    async def _on_settle(self, said: Ruling) -> Ruled:
+        async with self._ruling:
+            if self._settled is not None:
+                return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=self._settled)
+            if self._retry is not None:
+                return Ruled(kind=RuledKind.RETRYING)
+            ruled = await self._conclude(self._examination(ruling=said))
+            if ruled.kind is RuledKind.RETRYING:
+                self._retry = said
+            return ruled
+
+    @_on_settle.validator
+    def _check(self, said: Ruling) -> None:
+        """Refuse, before it is history, what cannot be meant."""
+        if said.kind is not RulingKind.RETRY:
+            return
+        if not self._frozen.call.retry_safe and not (self._examined and self._examined.did_not_run):
+            raise ApplicationError(
+                "it is not certain that the call did not run, and the tool is not retry_safe: find out first",
+                type="NotCertain",
+            )
+        expected = self._frozen.call.payload_sha256
+        typed = said.payload_hash or ""
+        if len(typed) < SHORT_HASH or not expected.startswith(typed.lower()):
+            raise ApplicationError(
+                f"type the first {SHORT_HASH} characters of the payload's hash to have it tried again", type="WrongHash"
+            )
 
     @workflow.signal(name=names.JOIN, description="Another approval waits for the same answer.")
     def _on_join(self, *said: Any) -> None:
         try:
             (message,) = said
-            joining = FrozenCall.model_validate(message).approval_id
+            joining = FrozenCall.model_validate(message).call.approval_id
         except (ValidationError, ValueError, TypeError, RecursionError):
             return
-        known = {self._frozen.approval_id, *self._frozen.joined}
+        known = {self._frozen.call.approval_id, *self._frozen.joined}
         if joining not in known and len(known) < _MOST_JOINED:
-            self._frozen = self._frozen.model_copy(update={"joined": (*self._frozen.joined, joining)})
-            workflow.set_current_details(_page(self._frozen))
+            self._update(joined=(*self._frozen.joined, joining))
+            self._news = True
+
+    @workflow.signal(name=names.NEWS, description="The ledger has something new: look again.")
+    def _on_news(self, *_: Any) -> None:
+        self._news = True
 
     @workflow.query(name=names.STATE, description="What may have happened.")
     def _state(self) -> FrozenCall:
         return self._frozen
 
+    @workflow.query(name=names.EXAMINED, description="What the ledger knew of it when it was last looked at.")
+    def _last_examined(self) -> Examined:
+        return self._examined or Examined()
 
-def _page(frozen: FrozenCall) -> str:
-    return "\n".join(
-        [
-            f"**{frozen.tool}** was begun, and whether it took effect is not known.",
-            "",
-            f"- Approval: `{frozen.approval_id}`" + "".join(f", `{other}`" for other in frozen.joined),
-            f"- Payload: `{frozen.payload_sha256}`",
-            f"- Approved by: {frozen.decided_by}",
-            f"- Asked for by: {frozen.requester}",
-            f"- Since: {frozen.frozen_at.isoformat(timespec='seconds')}",
-            f"- What is known: {(frozen.error or 'nothing').replace(chr(10), ' ')[:500]}",
-        ]
-    )
+    # Small things
+
+    @property
+    def _next_probe(self) -> datetime | None:
+        """When the probe is asked again: soon at first, then ever more seldom, and not at all after its limit."""
+        frozen = self._frozen
+        if not frozen.has_probe:
+            return None
+        pauses = (min(timedelta(seconds=5 * 2**n), _LONGEST_PAUSE) for n in range(frozen.probes))
+        due = frozen.frozen_at + sum(pauses, timedelta(0))
+        return due if due <= frozen.frozen_at + frozen.probe_for else None
+
+    @property
+    def _probe_is_due(self) -> bool:
+        return self._next_probe is not None and workflow.now() >= self._next_probe
+
+    @property
+    def _next_reminder(self) -> datetime:
+        return self._frozen.frozen_at + self._frozen.remind_every * (self._frozen.reminders + 1)
+
+    def _examination(self, *, ruling: Ruling | None = None, report: Report | None = None) -> Examination:
+        frozen = self._frozen.model_copy(update={"settlement": self._settled})
+        return Examination(frozen=frozen, ruling=ruling, report=report, now=workflow.now())
+
+    def _update(self, **changed: Any) -> None:
+        self._frozen = self._frozen.model_copy(update=changed)
+
+    def _describe(self) -> None:
+        workflow.set_current_details(review_page(self._frozen, self._examined or Examined(), self._settled))

@@ -6,7 +6,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.messages import Revision, Settled, Settlement
+    from assent.messages import Conclusion, Revision, Settled
     from workflows import steps
 
 
@@ -15,7 +15,7 @@ class SettlingWorkflow:
     """Tries until the ledger has the outcome and no card shows buttons; the agent already has it."""
 
     @workflow.run
-    async def run(self, settlement: Settlement) -> None:
-        done = await steps.durable(names.SETTLE, settlement, Settled)
+    async def run(self, conclusion: Conclusion) -> None:
+        done = await steps.durable(names.SETTLE, conclusion, Settled)
         if done.cards_due:
             await steps.outbound(names.SHOW, Revision(approval_id=done.outcome.approval_id), None)

@@ -88,8 +88,8 @@ async def outbound(
     return answer
 
 
-async def attempted(name: str, argument: BaseModel) -> None:
-    """A step to the outside that is tried once, and may fail."""
+async def attempted(name: str, argument: BaseModel) -> bool:
+    """A step to the outside that is tried once, and may fail; tells whether it did not."""
     try:
         await workflow.execute_activity(
             name,
@@ -99,7 +99,8 @@ async def attempted(name: str, argument: BaseModel) -> None:
             retry_policy=RetryPolicy(maximum_attempts=1),
         )
     except ActivityError:
-        return
+        return False
+    return True
 
 
 async def on_tool_queue(

@@ -1,0 +1,121 @@
+"""What Feishu is shown of a frozen call: to the operators while it is open, to everyone once it is settled."""
+
+from __future__ import annotations
+
+import logging
+from urllib.parse import quote
+
+from temporalio import activity
+
+from activities.cards import CardActivities, later
+from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
+from assent import names
+from assent.contracts import Address, AddressKind
+from assent.messages import Examination, Examined, Revision
+from assent.settings import Settings
+from cards import ReviewShowing, Wording, review_card, settled_notice
+from ledger import Ledger, MessageKind, Record, Shown, Slot
+
+_log = logging.getLogger(__name__)
+
+
+class ReviewCards:
+    """The cards of frozen reviews. The review is their one writer, and from its settling on that of the approval's."""
+
+    def __init__(
+        self, ledger: Ledger, feishu: Feishu, wording: Wording, settings: Settings, approvals: CardActivities
+    ) -> None:
+        self._ledger = ledger
+        self._feishu = feishu
+        self._wording = wording
+        self._settings = settings
+        self._approvals = approvals
+
+    async def show(self, examination: Examination, examined: Examined) -> None:
+        """Bring the operators' card to how the review stands; once it is settled, tell everyone who waited."""
+        frozen = examination.frozen
+        record = await self._ledger.record(frozen.call.approval_id)
+        assert record is not None, "a frozen call has a plan"
+        try:
+            if self._settings.operators_chat:
+                await self._show_operators(record, examination, examined)
+            if frozen.settlement is not None:
+                for approval_id in (frozen.call.approval_id, *frozen.settlement.also):
+                    await self._approvals.show(Revision(approval_id=approval_id))
+                    await self._notify(approval_id, examination)
+        except FeishuUnavailable as error:
+            raise later(error) from error
+
+    async def _show_operators(self, record: Record, examination: Examination, examined: Examined) -> None:
+        """One card, sent afresh with every reminder; the older ones lose their buttons."""
+        frozen = examination.frozen
+        newest = Slot(
+            approval_id=frozen.call.approval_id,
+            kind=MessageKind.REVIEW,
+            generation=frozen.reminders + 1,
+            place=0,
+        )
+        showing = ReviewShowing(
+            plan=record.plan,
+            frozen=frozen,
+            examined=examined,
+            settlement=frozen.settlement,
+            url=review_url(self._settings, record.plan.idempotency_key),
+        )
+        known = {message.slot: message for message in record.messages}
+        address = Address(kind=AddressKind.CHAT_ID, id=self._settings.operators_chat)
+        content = review_card(showing, self._wording)
+        try:
+            if newest in known and (message_id := known[newest].message_id):
+                await self._feishu.patch(message_id, content)
+            elif frozen.settlement is None or newest in known:
+                await self._ledger.intend(newest, after_end=True)
+                sent = await self._feishu.send(address, "interactive", content, uuid=newest.uuid)
+                await self._ledger.sent(newest, sent.message_id, sent.chat_id, Shown.PENDING)
+                if newest in known:  # what was tried before may have arrived
+                    await self._feishu.patch(sent.message_id, content)
+        except FeishuRefused as refused:
+            _log.warning("the operators do not see the review of %s: %s", frozen.call.approval_id, refused)
+        older = showing.model_copy(update={"replaced": True})
+        for slot, message in known.items():
+            if slot.kind is not MessageKind.REVIEW or slot.generation >= newest.generation:
+                continue
+            if message.message_id is None or message.shown is Shown.REPLACED:
+                continue
+            try:
+                await self._feishu.patch(message.message_id, review_card(older, self._wording))
+            except FeishuRefused as refused:
+                _log.warning("an older card of the review of %s stays: %s", frozen.call.approval_id, refused)
+            await self._ledger.shows(slot, Shown.REPLACED)
+
+    async def _notify(self, approval_id: str, examination: Examination) -> None:
+        """A reply in the approval's conversation, once: its requester learns of it without looking."""
+        settlement = examination.frozen.settlement
+        record = await self._ledger.record(approval_id)
+        assert settlement is not None
+        if record is None:
+            return
+        for message in record.messages:
+            if message.slot.kind is not MessageKind.CARD or message.message_id is None:
+                continue
+            slot = message.slot.model_copy(update={"kind": MessageKind.NOTICE, "generation": 1})
+            if any(other.slot == slot and other.message_id for other in record.messages):
+                continue
+            address = record.plan.addresses[slot.place].model_copy(update={"reply_to": message.message_id})
+            await self._ledger.intend(slot, after_end=True)
+            content = settled_notice(settlement, record.plan, self._wording)
+            try:
+                sent = await self._feishu.send(address, "interactive", content, uuid=slot.uuid)
+            except FeishuRefused as refused:
+                _log.warning("the requester of %s is not told: %s", approval_id, refused)
+                continue
+            await self._ledger.sent(slot, sent.message_id, sent.chat_id, Shown.FINAL)
+
+
+def review_url(settings: Settings, idempotency_key: str) -> str | None:
+    """Where Temporal's UI shows the review of a call."""
+    if not settings.temporal_ui:
+        return None
+    namespace = quote(activity.info().workflow_namespace or "default", safe="")
+    review = quote(names.review_workflow(idempotency_key), safe="")
+    return f"{settings.temporal_ui.rstrip('/')}/namespaces/{namespace}/workflows/{review}"

@@ -1,0 +1,59 @@
+"""What a frozen review asks for: what the ledger knows, and settling by those who may."""
+
+from __future__ import annotations
+
+from temporalio import activity
+
+from activities.review_cards import ReviewCards
+from assent import names
+from assent.contracts import Identity, Ruled, RuledKind, RulingKind
+from assent.messages import Examination, Examined
+from assent.settings import Settings
+from ledger import ClaimState, Ledger
+
+_UNKNOWN = (ClaimState.STARTED, ClaimState.UNKNOWN)
+
+
+class ReviewActivities:
+    """The activities of frozen reviews."""
+
+    def __init__(self, ledger: Ledger, settings: Settings, cards: ReviewCards | None = None) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._cards = cards
+
+    @activity.defn(name=names.EXAMINE)
+    async def examine(self, examination: Examination) -> Examined:
+        """See what the ledger knows of a frozen call."""
+        call = examination.frozen.call
+        root = await self._ledger.root_sight(call.consent)
+        assert root is not None, "a frozen call has a claim"
+        sights = [sight for sight in await self._ledger.sights(call.approval_id) if sight.consent != root.consent]
+        late = [result for result in root.late if result.state == ClaimState.FAILED]
+        return Examined(
+            sights=(*sights, root),
+            is_known=root.state not in _UNKNOWN,
+            did_not_run=root.state == ClaimState.UNKNOWN and root.attempt == 1 and bool(late),
+        )
+
+    @activity.defn(name=names.RULE)
+    async def rule(self, examination: Examination) -> Ruled:
+        """Settle a frozen call, if whoever says so is an operator."""
+        ruling = examination.ruling
+        if ruling is not None and not self._is_operator(ruling.operator):
+            return Ruled(kind=RuledKind.FORBIDDEN)
+        if ruling is not None and ruling.kind is RulingKind.RETRY and examination.report is None:
+            return Ruled(kind=RuledKind.RETRYING)
+        return await self._ledger.rule(examination)
+
+    @activity.defn(name=names.SHOW_REVIEW)
+    async def show_review(self, examination: Examination) -> None:
+        """Show a review to the operators, and what was settled also to those who asked."""
+        if self._cards is not None:
+            await self._cards.show(examination, await self.examine(examination))
+
+    def _is_operator(self, person: Identity) -> bool:
+        tenant = self._settings.feishu_tenant_key or None
+        return any(
+            person.within(tenant).is_same_person(operator.within(tenant)) for operator in self._settings.operators
+        )

@@ -1,0 +1,104 @@
+"""Frozen reviews through Temporal: listing them, settling them, waiting for what was settled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+
+from temporalio.client import Client, WorkflowExecution, WorkflowFailureError, WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from assent import names
+from assent.contracts import Ruled, RuledKind, Ruling, Settlement
+from assent.door import FrozenReview
+from assent.errors import AssentError, NotFrozen, RulingRefused
+from assent.messages import Recall, Recalled, RecallKind
+from assent.temporal import NO_SERVER, no_answer, unavailable
+
+_RULED_WITHIN = timedelta(seconds=20)
+
+Recalling = Callable[[Recall], Awaitable[Recalled]]
+
+
+class TemporalReviews:
+    """The reviews of frozen calls."""
+
+    def __init__(self, client: Client, recall: Recalling) -> None:
+        self._client = client
+        self._recall = recall
+
+    async def frozen(self, *, limit: int) -> AsyncIterator[FrozenReview]:
+        query = f'WorkflowType = "{names.FROZEN_REVIEW}" AND ExecutionStatus = "Running"'
+        try:
+            async for found in self._client.list_workflows(query, limit=limit):
+                yield await _listed(found)
+        except RPCError as error:
+            raise unavailable(error) from error
+
+    async def settle(self, approval_id: str, ruling: Ruling) -> Ruled:
+        if settled := await self._settled(approval_id):
+            return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=settled)
+        review = await self._review(approval_id)
+        try:
+            async with asyncio.timeout(_RULED_WITHIN.total_seconds() + 0.1):
+                ruled: Ruled = await self._client.get_workflow_handle(review).execute_update(
+                    names.SETTLE_REVIEW, ruling, id=ruling.ruling_id, result_type=Ruled, rpc_timeout=_RULED_WITHIN
+                )
+                return ruled
+        except WorkflowUpdateFailedError as error:
+            raise _refusal(approval_id, error) from error
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise unavailable(error) from error
+        except TimeoutError:
+            raise no_answer() from None
+        if settled := await self._settled(approval_id):
+            return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=settled)
+        raise NotFrozen(approval_id)
+
+    async def settlement(self, approval_id: str) -> Settlement:
+        """Wait until a frozen call is settled, however long."""
+        while True:
+            if settled := await self._settled(approval_id):
+                return settled
+            try:
+                await self._client.get_workflow_handle(await self._review(approval_id)).result()
+            except WorkflowFailureError as error:
+                raise AssentError(f"the review of approval {approval_id!r} was ended by hand in Temporal") from error
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND and not await self._settled(approval_id):
+                    raise NotFrozen(approval_id) from error
+                if error.status is not RPCStatusCode.NOT_FOUND and error.status not in NO_SERVER:
+                    raise unavailable(error) from error
+                await asyncio.sleep(1)
+
+    async def _settled(self, approval_id: str) -> Settlement | None:
+        return (await self._recall(Recall(kind=RecallKind.SETTLEMENT, approval_id=approval_id))).settlement
+
+    async def _review(self, approval_id: str) -> str:
+        recalled = await self._recall(Recall(kind=RecallKind.RECORD, approval_id=approval_id))
+        if recalled.state is None or recalled.state.idempotency_key is None:
+            raise NotFrozen(approval_id)
+        return names.review_workflow(recalled.state.idempotency_key)
+
+
+async def _listed(found: WorkflowExecution) -> FrozenReview:
+    attributes = found.typed_search_attributes
+    return FrozenReview(
+        approval_id=await found.memo_value(names.APPROVAL_MEMO, "", type_hint=str),
+        review_id=found.id,
+        tool=attributes.get(names.TOOL),
+        requester=attributes.get(names.REQUESTER),
+        risk=attributes.get(names.RISK),
+        frozen_at=found.start_time,
+    )
+
+
+def _refusal(approval_id: str, error: WorkflowUpdateFailedError) -> AssentError:
+    match error.cause:
+        case ApplicationError(type="NotCertain" | "WrongHash") as refused:
+            return RulingRefused(approval_id, str(refused.type), refused.message)
+        case cause:
+            return RulingRefused(approval_id, "Refused", str(cause))

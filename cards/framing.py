@@ -1,0 +1,86 @@
+"""What every card has: its frame, a header in the colour of its state, and the arguments as far as there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from assent.contracts import Plan, Risk
+from cards.arguments import Argument, Fitted, fit
+from cards.elements import Element, div, plain, row, summary, tags, to_json, weight
+from cards.wording import Both, Wording
+
+MOST_BYTES = 28_000
+"""Of the 30 KB that Feishu takes, counted as the card travels: a string within the request."""
+MOST_TAGS = 190
+"""Of the 200 elements."""
+TOOL_CHARACTERS = 200
+"""How much of a tool's name stands in a header."""
+_NOTICE_BYTES = 5000
+"""Room that the notice of missing arguments takes at most."""
+_NOTICE_TAGS = 8
+_RISK_COLORS = {Risk.LOW: "green", Risk.MEDIUM: "orange", Risk.HIGH: "red"}
+
+
+class Style(NamedTuple):
+    """How a state looks."""
+
+    template: str
+    tag: str
+    icon: str
+
+
+def framed(preview: Both, header: Element, elements: list[Element]) -> Element:
+    """A whole card."""
+    return {
+        "schema": "2.0",
+        "config": {"update_multi": True, "enable_forward": False, "summary": summary(preview)},
+        "header": header,
+        "body": {"vertical_spacing": "8px", "elements": elements},
+    }
+
+
+def headed(style: Style, title: str | Both, about: str, state: Both, risk: Risk, wording: Wording) -> Element:
+    """The header: what it is, what it is about, where it stands and how much harm it can do."""
+    header: Element = {
+        "template": style.template,
+        "icon": {"tag": "standard_icon", "token": style.icon},
+        "title": plain(title),
+        "text_tag_list": [_tag(state, style.tag), _tag(wording(f"risk.{risk}"), _RISK_COLORS[risk])],
+    }
+    if about:
+        header["subtitle"] = plain(about)
+    return header
+
+
+def _tag(text: Both, color: str) -> Element:
+    return {"tag": "text_tag", "text": plain(text), "color": color}
+
+
+def fingerprint(plan: Plan, wording: Wording) -> Element:
+    """The short hash of the payload."""
+    return row(wording("card.payload"), div(plan.payload_sha256[:12], text_color="grey"))
+
+
+def filled(
+    arguments: list[Argument], wording: Wording, made: Callable[[Fitted], Element], *, is_cut: bool, most_rows: int
+) -> tuple[str, bool]:
+    """The card with every argument, or with those that fit, and whether something of the call is missing.
+
+    made: the whole card, given its arguments.
+    is_cut: whether something else of the call is missing anyway.
+    """
+    every = fit(arguments, wording, most_bytes=MOST_BYTES, most_tags=MOST_TAGS, most_rows=most_rows)
+    if not is_cut and not every.missing:
+        text = to_json(made(every))
+        if weight(text) <= MOST_BYTES and tags(text) <= MOST_TAGS:
+            return text, False
+    without = to_json(made(Fitted([], [])))
+    some = fit(
+        arguments,
+        wording,
+        most_bytes=MOST_BYTES - _NOTICE_BYTES - weight(without),
+        most_tags=MOST_TAGS - _NOTICE_TAGS - tags(without),
+        most_rows=most_rows,
+    )
+    return to_json(made(some)), True

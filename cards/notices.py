@@ -1,0 +1,30 @@
+"""What the person who asked is told once it is known what became of a frozen call."""
+
+from __future__ import annotations
+
+from assent.contracts import Plan, Settlement
+from cards.arguments import arguments_of, target
+from cards.elements import div, markdown, row, to_json
+from cards.framing import TOOL_CHARACTERS, framed, headed
+from cards.people import mentioned
+from cards.safe import one_line, shortened
+from cards.settled import STYLES, settled, settled_state
+from cards.wording import Wording
+
+
+def settled_notice(settlement: Settlement, plan: Plan, wording: Wording) -> str:
+    """A small card for the approval's conversation, as card JSON 2.0. It notifies the person who asked."""
+    state = settled_state(settlement)
+    named, tool, about = wording(f"state.{state}"), shortened(one_line(plan.tool), TOOL_CHARACTERS), _about(plan)
+    call = shortened(" · ".join(filter(None, (tool, about))), 120)
+    elements = [
+        markdown(wording("line.settled_notice", person=mentioned(plan.requester))),
+        *settled(settlement, wording, more=[]),
+        row(wording("card.approval"), div(one_line(plan.approval_id), text_color="grey")),
+    ]
+    header = headed(STYLES[state], tool, about, named, plan.risk, wording)
+    return to_json(framed(wording("card.preview_state", call=call, state=named), header, elements))
+
+
+def _about(plan: Plan) -> str:
+    return target(arguments_of(plan))

@@ -1,0 +1,153 @@
+"""The operators' card: a call that may have happened, all that is known of it, and the way to settle it."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from cards.arguments import Argument, Fitted, arguments_of, names, target
+from cards.elements import Element, box, div, link, local_time, markdown, panel, row, weight
+from cards.framing import TOOL_CHARACTERS, Style, filled, fingerprint, framed, headed
+from cards.paragraphs import paragraph
+from cards.people import named, requester_rows
+from cards.safe import one_line, shortened, web_address
+from cards.settled import STYLES, settled, settled_state
+from cards.settling import settling
+from cards.showing import ReviewShowing
+from cards.sights import late_truths, may_go_on, reported
+from cards.wording import Wording
+
+_MOST_ROWS = 8
+"""Arguments beyond these are shown together: there is more to say here than on an approval's card."""
+_DESCRIPTION_BYTES = 800
+_REASON_BYTES = 800
+_JOINED_BYTES = 600
+_STYLES = {
+    **STYLES,
+    "frozen": Style("purple", "purple", "warning_outlined"),
+    "replaced": Style("grey", "neutral", "info_outlined"),
+}
+
+
+def review_card(showing: ReviewShowing, wording: Wording) -> str:
+    """The card of a frozen review as it stands, as card JSON 2.0."""
+    draft = _Draft(showing, wording, arguments_of(showing.plan))
+    text, _ = filled(draft.arguments, wording, draft.card, is_cut=bool(draft.others), most_rows=_MOST_ROWS)
+    return text
+
+
+class _Draft:
+    """A review's card before it is known which arguments it can hold."""
+
+    def __init__(self, showing: ReviewShowing, wording: Wording, arguments: list[Argument]) -> None:
+        plan = showing.plan
+        self.arguments = arguments
+        self._showing = showing
+        self._say = wording
+        self._state = _state_of(showing)
+        self._description = paragraph(plan.description.strip().split("\n\n")[0], _DESCRIPTION_BYTES, wording, "grey")
+        self._reason = paragraph(plan.request_reason or "", _REASON_BYTES, wording)
+        cut = {"line.the_description": self._description, "line.the_reason": self._reason}
+        self.others = [wording(key) for key, part in cut.items() if part.is_cut]
+
+    def card(self, fitted: Fitted) -> Element:
+        """The whole card with these arguments."""
+        plan, say = self._showing.plan, self._say
+        tool, about = shortened(one_line(plan.tool), TOOL_CHARACTERS), target(self.arguments)
+        call = shortened(" · ".join(filter(None, (tool, about))), 120)
+        state = say(f"state.{self._state}")
+        is_open = self._state == "frozen"
+        title = say("card.review_title", tool=tool) if is_open else tool
+        preview = say("card.review_title", tool=call) if is_open else say("card.preview_state", call=call, state=state)
+        header = headed(_STYLES[self._state], title, about, state, plan.risk, say)
+        return framed(preview, header, self._body(fitted))
+
+    def _body(self, fitted: Fitted) -> list[Element]:
+        showing, say = self._showing, self._say
+        is_open = self._state == "frozen"
+        return [
+            *self._standing(),
+            *late_truths(showing.examined, say),
+            *self._known(),
+            {"tag": "hr"},
+            *self._asked_for(fitted),
+            *([settling(showing.frozen, showing.examined, say)] if is_open else []),
+            *self._link(),
+        ]
+
+    def _standing(self) -> list[Element]:
+        """How the review stands, and what there is to beware of."""
+        showing, say = self._showing, self._say
+        if showing.settlement:
+            return settled(showing.settlement, say, more=[])
+        if showing.replaced:
+            return [box([markdown(say("line.review_replaced"))], "grey-50")]
+        lines = [box([markdown(say("line.review")), markdown(say("line.review_todo"))], "purple-50")]
+        if may_go_on(showing.examined):
+            lines.append(box([markdown(say("line.may_go_on"))], "red-50"))
+        return lines
+
+    def _known(self) -> list[Element]:
+        """Since when it is not known, what was reported, who waits for it."""
+        frozen, say = self._showing.frozen, self._say
+        rows = [row(say("card.frozen_since"), markdown(local_time(frozen.frozen_at)))]
+        rows += reported(frozen, self._showing.examined, say)
+        asked = say("card.probes", count=str(frozen.probes)) if frozen.has_probe else say("card.no_probe")
+        rows.append(row(say("card.probed"), div(asked)))
+        if frozen.retries:
+            rows.append(row(say("card.retries"), div(str(frozen.retries))))
+        return rows
+
+    def _asked_for(self, fitted: Fitted) -> list[Element]:
+        """What was approved, by whom and for whom."""
+        showing, say = self._showing, self._say
+        decided_by = showing.frozen.decided_by
+        rows = [*self._description.elements, *requester_rows(showing.plan, say)]
+        if self._reason.elements:
+            rows += [row(say("card.reason"), self._reason.elements[0]), *self._reason.elements[1:]]
+        if decided_by is not None:
+            rows.append(row(say("card.approved_by"), markdown(named(decided_by))))
+        return [
+            *rows,
+            *self._arguments(fitted),
+            *self._notice(fitted),
+            row(say("card.approval"), div(one_line(showing.frozen.call.approval_id), text_color="grey")),
+            *self._joined(),
+            fingerprint(showing.plan, say),
+        ]
+
+    def _arguments(self, fitted: Fitted) -> list[Element]:
+        if not self.arguments:
+            return [div(self._say("card.no_arguments"), text_color="grey")]
+        if not fitted.elements:
+            return []
+        title = self._say("card.arguments", count=str(len(self.arguments)))
+        return [panel(markdown(title, text_size="normal"), fitted.elements)]
+
+    def _notice(self, fitted: Fitted) -> list[Element]:
+        """What the card could not hold, and where that is."""
+        if not (fitted.missing or self.others):
+            return []
+        missing = names(fitted.missing, self._say, self.others)
+        return [box([markdown(self._say("line.in_conversation", names=missing))], "grey-50")]
+
+    def _joined(self) -> list[Element]:
+        """The other approvals that wait for the same answer, as many as there is room for."""
+        frozen, say = self._showing.frozen, self._say
+        others = [other for other in frozen.joined if other != frozen.call.approval_id]
+        if not others:
+            return []
+        listed = list(map(one_line, others))
+        room = accumulate(weight(each) + 2 for each in listed)
+        fitting = [each for each, so_far in zip(listed, room, strict=True) if so_far <= _JOINED_BYTES]
+        text = ", ".join(fitting if len(fitting) == len(listed) else [*fitting, "…"])
+        return [row(say("card.joined", count=str(len(others))), div(text, text_color="grey"))]
+
+    def _link(self) -> list[Element]:
+        found = web_address(self._showing.url) if self._showing.url else None
+        return [link("temporal", self._say("card.open_temporal"), found[0])] if found else []
+
+
+def _state_of(showing: ReviewShowing) -> str:
+    if showing.settlement:
+        return settled_state(showing.settlement)
+    return "replaced" if showing.replaced else "frozen"

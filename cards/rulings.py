@@ -1,0 +1,80 @@
+"""A click by which an operator says what became of a frozen call."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import StringConstraints
+
+from assent.contracts import Frozen, Id, Identity, Ruling, RulingKind, Surface, Text
+from assent.payload import canonical_json
+from cards.strict import strict_json
+
+_MOST_TYPED = 4000
+_UNFIT = {
+    "no_reason": "say how you know it; a settlement without a reason cannot be checked later.",
+    "bad_content": "the result is not JSON that can be kept; put a text in quotation marks, or leave it empty.",
+    "not_a_result": "a result was given for a call that is not said to have happened; remove it, or say that it did.",
+    "wrong_hash": "what was typed is not the payload's hash.",
+}
+
+
+class UnfitRuling(ValueError):
+    """What was filled in cannot be meant.
+
+    Its text is for people; *why* names the toast that says it in their language.
+    """
+
+    def __init__(self, why: str) -> None:
+        super().__init__(_UNFIT[why])
+        self.why = why
+
+
+class RulingClick(Frozen):
+    """An operator pressed a button of a review's card."""
+
+    event_id: Id
+    operator: Identity
+    approval_id: Id
+    kind: RulingKind
+    reason: Text | None
+    content_text: Annotated[str, StringConstraints(max_length=_MOST_TYPED)] | None
+    """The result, as it was typed."""
+    payload_hash: str | None
+    payload_sha256: Id
+    """The payload that the card showed."""
+    message_id: Id
+    chat_id: Id | None
+    occurred_at: datetime
+    """When the platform says it happened; 1970 if it does not say."""
+    proof: Id
+
+    def ruling(self) -> Ruling:
+        """The ruling that this click makes. Raises UnfitRuling, a ValueError, if it makes none."""
+        if self.reason is None:
+            raise UnfitRuling("no_reason")
+        if self.payload_hash is not None and not self.payload_hash.isascii():
+            raise UnfitRuling("wrong_hash")
+        return Ruling(
+            kind=self.kind,
+            operator=self.operator,
+            reason=self.reason,
+            content=self._content(),
+            payload_hash=self.payload_hash,
+            ruling_id=self.event_id,
+            surface=Surface.FEISHU,
+            proof=self.proof,
+        )
+
+    def _content(self) -> Any:
+        if self.content_text is None:
+            return None
+        if self.kind is not RulingKind.EXECUTED:
+            raise UnfitRuling("not_a_result")
+        try:
+            content = strict_json(self.content_text)
+            canonical_json(content)
+        except ValueError:
+            raise UnfitRuling("bad_content") from None
+        return content

@@ -1,0 +1,168 @@
+"""Reviews: what is known of a frozen call, and what was settled of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assent.content import Content, storable
+from assent.contracts import Frozen, Plan, Ruled, RuledKind, RulingKind, Settlement, Surface
+from assent.messages import AuditEntry, AuditEvent, Examination, LateResult, ReportKind, Sight
+from assent.payload import sha256
+from ledger import audit
+from ledger.claims import claim_of, content_of, lock, root_of
+from ledger.engine import insert
+from ledger.schema import ClaimState, approvals, claims, late_results, settlements
+
+_PREVIEW = 2000
+"""How much of a late result a review shows."""
+_KINDS = {ClaimState.EXECUTED: RulingKind.EXECUTED, ClaimState.FAILED: RulingKind.NOT_EXECUTED}
+
+
+class Orphan(Frozen):
+    """A claim that was begun long ago, and of whose end nobody knows."""
+
+    consent: str
+    plan: Plan
+    began_at: datetime
+
+
+async def sights(connection: AsyncConnection, approval_id: str) -> tuple[Sight, ...]:
+    """What the ledger knows of every attempt to make an approval's call, in order."""
+    rows = await connection.execute(
+        select(claims).where(claims.c.approval_id == approval_id).order_by(claims.c.began_at)
+    )
+    return tuple([await _sight(connection, row) for row in rows.all()])
+
+
+async def root_sight(connection: AsyncConnection, consent: str) -> Sight | None:
+    """The claim that a frozen call waits for."""
+    root = await root_of(connection, consent)
+    return await _sight(connection, root) if root is not None else None
+
+
+async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
+    """Settle a frozen call by compare-and-set: of two who say something of it, the first is heard."""
+    call = examination.frozen.call
+    await lock(connection, call.approval_id)
+    if standing := await settlement_of(connection, call.approval_id):
+        return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=standing)
+    root = await root_of(connection, call.consent)
+    assert root is not None, "a frozen call has a claim"
+    await _move(connection, root.consent, examination)
+    claim = await claim_of(connection, root.consent)
+    assert claim is not None, "a claim is never deleted"
+    kind = _KINDS.get(ClaimState(claim.state))
+    assert kind is not None, "it was moved above, or before"
+    settlement = _settlement(examination, claim, kind)
+    for approval_id in (call.approval_id, *settlement.also):
+        row = insert(connection, settlements).values(
+            approval_id=approval_id,
+            settlement=settlement.model_dump_json(),
+            settled_at=audit.stamp(examination.now),
+        )
+        await connection.execute(row.on_conflict_do_nothing())
+        await audit.append(connection, approval_id, [_entry(settlement, claim, examination)])
+    return Ruled(kind=RuledKind.SETTLED, settlement=settlement)
+
+
+async def settlement_of(connection: AsyncConnection, approval_id: str) -> Settlement | None:
+    found = select(settlements.c.settlement).where(settlements.c.approval_id == approval_id)
+    text = (await connection.execute(found)).scalar_one_or_none()
+    return Settlement.model_validate_json(text) if text else None
+
+
+async def orphans(connection: AsyncConnection, now: datetime) -> list[Orphan]:
+    """Claims that should have ended by now, whatever became of them."""
+    rows = await connection.execute(
+        select(claims.c.consent, claims.c.began_at, approvals.c.plan)
+        .join(approvals, approvals.c.approval_id == claims.c.approval_id)
+        .outerjoin(settlements, settlements.c.approval_id == claims.c.approval_id)
+        .where(claims.c.state.in_((ClaimState.STARTED, ClaimState.UNKNOWN)), settlements.c.approval_id.is_(None))
+        .order_by(claims.c.began_at)
+    )
+    found = (
+        Orphan(
+            consent=row.consent,
+            plan=Plan.model_validate_json(row.plan),
+            began_at=datetime.fromisoformat(row.began_at),
+        )
+        for row in rows
+    )
+    return [orphan for orphan in found if orphan.began_at + orphan.plan.timeout + orphan.plan.heartbeat_timeout < now]
+
+
+async def _move(connection: AsyncConnection, consent: str, examination: Examination) -> None:
+    """Let the claim say what was found out; only one that says "unknown" can be moved."""
+    ruling, report = examination.ruling, examination.report
+    unknown = update(claims).where(claims.c.consent == consent, claims.c.state == ClaimState.UNKNOWN)
+    if ruling is not None and ruling.kind is RulingKind.EXECUTED:
+        content = Content.of(ruling.content)
+        await connection.execute(
+            unknown.values(state=ClaimState.EXECUTED, content=content.data, note=content.note, error=None)
+        )
+    elif ruling is not None and ruling.kind is RulingKind.NOT_EXECUTED:
+        await connection.execute(unknown.values(state=ClaimState.FAILED, error=storable(ruling.reason)))
+    elif report is not None and report.kind is ReportKind.NOT_EXECUTED:
+        await connection.execute(unknown.values(state=ClaimState.FAILED, error=storable(report.reason)))
+
+
+def _settlement(examination: Examination, claim: Row[Any], kind: RulingKind) -> Settlement:
+    frozen, ruling, report = examination.frozen, examination.ruling, examination.report
+    shown = content_of(claim).report(ReportKind.EXECUTED) if claim.content is not None else None
+    return Settlement(
+        approval_id=frozen.call.approval_id,
+        kind=kind,
+        content=shown.content if shown else None,
+        truncated=shown.truncated if shown else False,
+        settled_by=ruling.operator if ruling else None,
+        surface=ruling.surface if ruling else Surface.PROBE,
+        reason=ruling.reason if ruling else report.reason if report else None,
+        settled_at=examination.now,
+        retried=frozen.retries > 0,
+        also=tuple(other for other in frozen.joined if other != frozen.call.approval_id),
+    )
+
+
+def _entry(settlement: Settlement, claim: Row[Any], examination: Examination) -> AuditEntry:
+    ruling = examination.ruling
+    return AuditEntry(
+        event=AuditEvent.SETTLE,
+        at=examination.now,
+        once="settle",
+        actor=settlement.settled_by,
+        surface=settlement.surface,
+        proof=ruling.proof if ruling else None,
+        payload_sha256=claim.payload_sha256,
+        event_id=ruling.ruling_id if ruling else None,
+        ruling=settlement.kind,
+        reason=settlement.reason,
+        content_sha256=sha256(claim.content) if claim.content is not None else None,
+    )
+
+
+async def _sight(connection: AsyncConnection, claim: Row[Any]) -> Sight:
+    late = await connection.execute(select(late_results).where(late_results.c.consent == claim.consent))
+    return Sight(
+        consent=claim.consent,
+        state=claim.state,
+        attempt=claim.attempt,
+        worker=claim.worker,
+        began_at=claim.began_at,
+        ended_at=claim.ended_at,
+        error=claim.error,
+        body_ended=bool(claim.body_ended),
+        late=tuple(
+            LateResult(
+                state=row.state,
+                at=row.at,
+                worker=row.worker,
+                content=bytes(row.content[:_PREVIEW]).decode("ascii") if row.content is not None else None,
+                error=row.error,
+            )
+            for row in late
+        ),
+    )

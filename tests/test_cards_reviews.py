@@ -1,0 +1,427 @@
+"""What people read of a frozen call: on the operators' card, on the approval's own, and in the conversation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from assent.contracts import (
+    Identity,
+    Outcome,
+    Plan,
+    Risk,
+    Ruled,
+    RuledKind,
+    RulingKind,
+    Settlement,
+    Status,
+    Surface,
+)
+from assent.messages import Examined, FrozenCall, LateResult, Sight, ToolCall
+from assent.payload import sha256
+from cards import (
+    Attachment,
+    ReviewShowing,
+    Showing,
+    UnfitRuling,
+    overflow,
+    refused_ruling,
+    review_card,
+    ruled_toast,
+    settled_notice,
+)
+from cards.rulings import _UNFIT
+from tests.test_cards import APPROVED, NOW, WORDING, built, buttons, plan, said
+from tests.test_cards_rules import check, markdowns, objects, plain_texts
+
+URL = "https://temporal.example/namespaces/default/workflows/frozen%2Fabc"
+SETTLED = Settlement(
+    approval_id="inv-42",
+    kind=RulingKind.EXECUTED,
+    content={"invoice": "2026-42"},
+    settled_by=Identity(open_id="ou_olga"),
+    surface=Surface.FEISHU,
+    reason="It is in the outbox.",
+    settled_at=NOW + timedelta(hours=2),
+)
+REFUTED = SETTLED.model_copy(update={"kind": RulingKind.NOT_EXECUTED, "content": None, "reason": "Nothing was sent."})
+PROBED = SETTLED.model_copy(update={"settled_by": None, "surface": Surface.PROBE, "reason": None})
+RETRIED = SETTLED.model_copy(update={"retried": True})
+SIGHT = Sight(
+    consent="inv-42",
+    state="unknown",
+    attempt=2,
+    worker="71@tools-1",
+    began_at=NOW,
+    ended_at=None,
+    error="the worker went silent",
+    body_ended=False,
+)
+ENDED = SIGHT.model_copy(update={"body_ended": True, "ended_at": NOW + timedelta(seconds=30)})
+LATE = LateResult(
+    state="executed", at=NOW + timedelta(minutes=3), worker="71@tools-1", content='{"invoice":"2026-42"}', error=None
+)
+
+
+def frozen(of: Plan, **fields: Any) -> FrozenCall:
+    defaults: dict[str, Any] = {
+        "call": ToolCall.of(of),
+        "queue": of.queue,
+        "risk": of.risk,
+        "has_cards": True,
+        "has_probe": True,
+        "probe_for": timedelta(hours=1),
+        "heartbeat_timeout": of.heartbeat_timeout,
+        "decided_by": Identity(open_id="ou_ben"),
+        "error": "the tool did not answer within its time",
+        "frozen_at": NOW + timedelta(minutes=1),
+        "probes": 3,
+    }
+    return FrozenCall(**{**defaults, **fields})
+
+
+def review(of: Plan | None = None, *sights: Sight, did_not_run: bool = False, **fields: Any) -> ReviewShowing:
+    of = of or plan()
+    examined = Examined(sights=sights or (SIGHT,), did_not_run=did_not_run)
+    return ReviewShowing(**{"plan": of, "frozen": frozen(of), "examined": examined, "url": URL, **fields})
+
+
+def shown(showing: ReviewShowing) -> dict[str, Any]:
+    from simulator.cards import check_card
+
+    return check_card(check(review_card(showing, WORDING)))
+
+
+def told(settlement: Settlement, of: Plan | None = None) -> dict[str, Any]:
+    from simulator.cards import check_card
+
+    return check_card(check(settled_notice(settlement, of or plan(), WORDING)))
+
+
+def settled(settlement: Settlement, **fields: Any) -> dict[str, Any]:
+    outcome = Outcome(approval_id="inv-42", status=Status.FROZEN, reason="no answer")
+    return built(Showing(plan=plan(), decided=APPROVED, outcome=outcome, ended_at=NOW, settlement=settlement, **fields))
+
+
+def every_review() -> Iterator[ReviewShowing]:
+    for risk in Risk:
+        yield review(plan(risk=risk))
+    yield review(plan(retry_safe=True))
+    yield review(None, ENDED)
+    yield review(None, SIGHT, SIGHT.model_copy(update={"late": (LATE,)}), did_not_run=True)
+    yield review(plan({}), frozen=frozen(plan({}), has_probe=False, decided_by=None, error=None))
+    yield review(examined=Examined(), url=None)
+    yield review(replaced=True)
+    for settlement in (SETTLED, REFUTED, PROBED, RETRIED):
+        yield review(settlement=settlement)
+
+
+def form_of(card: dict[str, Any]) -> dict[str, Any]:
+    [form] = [each for each in card["body"]["elements"] if each["tag"] == "form"]
+    assert isinstance(form, dict)
+    return form
+
+
+def inputs(card: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {each["name"]: each for each in objects(card) if each.get("tag") == "input"}
+
+
+# The operators' card
+
+
+@pytest.mark.parametrize("showing", list(every_review()))
+def test_every_review_makes_a_card_that_the_platform_takes(showing: ReviewShowing) -> None:
+    assert set(shown(showing)["config"]) == {"update_multi", "enable_forward", "summary"}
+
+
+def test_an_open_review_asks_whether_it_happened() -> None:
+    found = shown(review())
+    header = found["header"]
+    assert (header["template"], header["title"]["content"]) == ("purple", "Did it happen? send_invoice")
+    assert header["title"]["i18n_content"]["zh_cn"] == "是否已生效？send_invoice"
+    assert [tag["text"]["content"] for tag in header["text_tag_list"]] == ["Outcome unknown", "Medium risk"]
+    assert found["config"]["summary"]["content"].startswith("Did it happen? send_invoice · customer: acme")
+
+
+def test_an_open_review_tells_all_that_is_known() -> None:
+    joined = frozen(plan(), joined=("inv-43", "inv-44", "inv-42"), retries=1)
+    text = said(shown(review(None, ENDED, frozen=joined)))
+    for part in (
+        *("Send an invoice to a customer.", "The customer asked for it.", "billing-agent", "acme", "Travel"),
+        *("the tool did not answer within its time", "the worker went silent", "71@tools-1"),
+        *("has ended", "3 times so far", "inv-43, inv-44", "Also waiting (2)", plan().payload_sha256[:12]),
+    ):
+        assert part in text
+    for someone in ("ou_ann", "ou_ben"):
+        assert f"<person id='{someone}'" in text
+    for moment in (joined.frozen_at, NOW, ENDED.ended_at):
+        assert moment is not None
+        assert f"millisecond='{int(moment.timestamp() * 1000)}'" in text
+    assert "<at " not in text
+    assert "hunter2" not in review_card(review(), WORDING)
+
+
+def test_the_arguments_of_a_review_are_folded() -> None:
+    [folded] = [each for each in shown(review())["body"]["elements"] if each["tag"] == "collapsible_panel"]
+    assert folded["expanded"] is False
+    assert {"acme", "120.5"} <= set(plain_texts(folded))
+
+
+def test_what_a_review_cannot_hold_is_said_to_be_in_the_conversation() -> None:
+    found = shown(review(plan({"body": "x" * 60_000, "to": "acme"})))
+    assert "Not in this card: body (60.0 KB). The full payload is in the approval's conversation." in said(found)
+    assert "acme" in plain_texts(found)
+    assert set(buttons(found)) >= {"executed", "not_executed"}
+
+
+def test_many_arguments_of_a_review_are_all_there() -> None:
+    many = plan({f"argument_{n:03}": f"value-{n:03}" for n in range(150)})
+    text = said(shown(review(many)))
+    assert all(f"value-{n:03}" in text for n in range(150))
+
+
+@pytest.mark.parametrize(
+    ("sights", "warns"),
+    [((SIGHT,), True), ((ENDED,), False), ((SIGHT, ENDED), True), ((ENDED, SIGHT), True), ((ENDED, ENDED), False)],
+)
+def test_a_worker_that_may_live_is_warned_of(sights: tuple[Sight, ...], warns: bool) -> None:
+    found = shown(review(None, *sights))
+    assert ("**The worker that ran it is not known to be dead: the call may still take effect.**" in said(found)) == (
+        warns
+    )
+    assert ("该调用仍可能生效" in said(found, "zh_cn")) == warns
+
+
+def test_of_a_call_that_nobody_saw_begin_nothing_is_promised() -> None:
+    assert "may still take effect" in said(shown(review(examined=Examined())))
+
+
+def test_a_settled_review_warns_of_nothing() -> None:
+    assert "may still take effect" not in said(shown(review(settlement=SETTLED)))
+
+
+@pytest.mark.parametrize(
+    ("late", "expected"),
+    [
+        ({}, ["It ended after all: executed", '"invoice": "2026-42"']),
+        ({"content": '{"invoice": "20'}, ['{"invoice": "20']),
+        ({"content": '"\\u53d1\\u7968"'}, ["发票"]),
+        ({"state": "failed", "content": None, "error": "mailbox full"}, ["It ended after all: failed", "mailbox full"]),
+        ({"state": "<at id=all>"}, ["It ended after all: &#60;at id&#61;all&#62;"]),
+    ],
+)
+def test_a_late_truth_is_shown(late: dict[str, Any], expected: list[str]) -> None:
+    sight = SIGHT.model_copy(update={"late": (LATE.model_copy(update=late),)})
+    text = said(shown(review(None, sight)))
+    for part in expected:
+        assert part in text
+    assert f"millisecond='{int(LATE.at.timestamp() * 1000)}'" in text
+
+
+def test_many_attempts_and_late_truths_are_counted() -> None:
+    sights = [SIGHT.model_copy(update={"attempt": n, "late": (LATE,), "error": f"error {n}"}) for n in range(1, 31)]
+    text = said(shown(review(None, *sights)))
+    for part in ("error 30", "Earlier attempts (29)", "error 29", "and 26 before these", "and 27 such reports before"):
+        assert part in text
+
+
+def test_the_form_asks_why_and_for_the_result() -> None:
+    found = shown(review())
+    form, fields = form_of(found), inputs(found)
+    assert form["name"] == "settling"
+    assert list(fields) == ["reason", "content"]
+    assert (fields["reason"]["required"], fields["reason"]["max_length"]) == (True, 500)
+    assert fields["reason"]["input_type"] == "multiline_text"
+    assert (fields["content"]["required"], fields["content"]["max_length"]) == (False, 1000)
+    assert [each["name"] for each in objects(form) if each.get("tag") == "button"] == ["executed", "not_executed"]
+
+
+@pytest.mark.parametrize(("retry_safe", "did_not_run"), [(True, False), (False, True), (True, True)])
+def test_trying_again_needs_the_hash(retry_safe: bool, did_not_run: bool) -> None:
+    found = shown(review(plan(retry_safe=retry_safe), did_not_run=did_not_run))
+    assert "first 12 characters" in inputs(found)["payload_hash"]["label"]["content"]
+    assert "retry" in buttons(found)
+    assert plan().payload_sha256[:12] in plain_texts(found)
+
+
+def test_every_way_to_settle_is_bound_to_the_review_and_asks_back() -> None:
+    found = buttons(shown(review(plan(retry_safe=True))))
+    for kind in RulingKind:
+        value = {"assent": "1", "review": "inv-42", "ruling": kind.value, "payload_sha256": plan().payload_sha256}
+        assert found[kind]["behaviors"] == [{"type": "callback", "value": value}]
+        assert found[kind]["form_action_type"] == "submit"
+    meanings = [found[kind]["confirm"]["text"]["i18n_content"] for kind in RulingKind]
+    assert ["executed" in meanings[0]["en_us"], "not executed" in meanings[1]["en_us"]] == [True, True]
+    assert "once more" in meanings[2]["en_us"]
+    assert len({meaning["zh_cn"] for meaning in meanings}) == 3
+
+
+@pytest.mark.parametrize("showing", [each for each in every_review() if each.settlement or each.replaced])
+def test_a_closed_review_has_nothing_left_to_settle(showing: ReviewShowing) -> None:
+    found = shown(showing)
+    assert "callback" not in json.dumps(found)
+    assert not [each for each in objects(found) if each.get("tag") in ("form", "input")]
+    assert found["header"]["title"]["content"] == "send_invoice"
+
+
+def test_a_replaced_review_points_to_the_newer_card() -> None:
+    assert "A newer card of this review is further down" in said(shown(review(replaced=True)))
+    assert "newer card" not in said(shown(review(replaced=True, settlement=SETTLED)))
+
+
+@pytest.mark.parametrize("url", [None, "javascript:alert(1)", "https://good.example@evil.example/", "lark://x"])
+def test_only_a_plain_address_is_linked(url: str | None) -> None:
+    assert buttons(shown(review(url=URL)))["temporal"]["behaviors"] == [{"type": "open_url", "default_url": URL}]
+    assert "temporal" not in buttons(shown(review(url=url)))
+    twin = Showing(plan=plan(frozen_twin="inv-41"), twin_url=url)
+    assert "twin" not in buttons(built(twin))
+
+
+# What was settled
+
+
+@pytest.mark.parametrize("where", ["the approval's card", "the operators' card", "the conversation"])
+@pytest.mark.parametrize(
+    ("settlement", "colour", "state", "expected"),
+    [
+        (SETTLED, "green", "Settled: it happened", ["It did happen.", "Settled by <person id='ou_olga'", "outbox"]),
+        (REFUTED, "grey", "Settled: it did not happen", ["It did not happen.", "ou_olga", "Nothing was sent."]),
+        (PROBED, "green", "Settled: it happened", ["Found out from the tool itself", '"invoice": "2026-42"']),
+        (RETRIED, "green", "Settled: it happened", ["It had been tried again", '"invoice": "2026-42"']),
+    ],
+)
+def test_a_settlement_says_what_by_whom_when_and_why(
+    where: str, settlement: Settlement, colour: str, state: str, expected: list[str]
+) -> None:
+    if where == "the approval's card":
+        found = settled(settlement)
+    elif where == "the operators' card":
+        found = shown(review(settlement=settlement))
+    else:
+        found = told(settlement)
+    assert found["header"]["template"] == colour
+    assert found["header"]["text_tag_list"][0]["text"]["content"] == state
+    for part in (*expected, f"millisecond='{int(settlement.settled_at.timestamp() * 1000)}'"):
+        assert part in said(found)
+    assert "已核实" in said(found, "zh_cn")
+    assert found["config"]["summary"]["content"].startswith(f"{state}: send_invoice")
+
+
+def test_a_settled_approval_no_longer_says_that_it_is_unknown() -> None:
+    found = settled(SETTLED)
+    assert "not known" not in said(found)
+    assert "Approved by <person id='ou_ben'" in said(found)
+    assert "callback" not in json.dumps(found)
+
+
+def test_an_approval_that_was_ended_by_hand_can_be_settled() -> None:
+    found = built(Showing(plan=plan(), decided=APPROVED, settlement=SETTLED))
+    assert "It did happen." in said(found)
+    assert "running" not in said(found)
+
+
+def test_what_is_known_anyway_is_not_settled_over() -> None:
+    outcome = Outcome(approval_id="inv-42", status=Status.EXECUTED, content="sent")
+    found = built(Showing(plan=plan(), decided=APPROVED, outcome=outcome, settlement=REFUTED))
+    assert found["header"]["template"] == "green"
+    assert "did not happen" not in said(found)
+
+
+def test_what_did_not_happen_has_no_result() -> None:
+    refuted = REFUTED.model_copy(update={"content": "a secret result"})
+    for found in (settled(refuted), shown(review(settlement=refuted)), told(refuted)):
+        assert "a secret result" not in json.dumps(found)
+
+
+def test_a_preview_of_a_settled_result_says_so() -> None:
+    long = SETTLED.model_copy(update={"content": "r" * 300, "truncated": True})
+    assert "… only the beginning" in said(told(long))
+    assert "… only the beginning" not in said(told(SETTLED))
+
+
+def test_the_requester_is_notified_of_the_settlement() -> None:
+    found = told(REFUTED)
+    assert "<at id=ou_ann></at> It is now known what became of your request." in markdowns(found)
+    assert buttons(found) == {}
+    nobody = told(REFUTED, plan(requester=Identity(open_id="all")))
+    assert "<at " not in json.dumps(nobody)
+
+
+# A call whose twin is frozen
+
+
+def test_a_pending_card_warns_that_the_same_call_is_frozen() -> None:
+    found = built(Showing(plan=plan(frozen_twin="inv-41"), twin_url=URL))
+    assert "The very same call is frozen" in json.dumps(found["body"]["elements"][0])
+    for part in ("whether it took effect is not known", "will not run it until that is settled", "inv-41"):
+        assert part in said(found)
+    assert "即使同意本申请也不会执行" in said(found, "zh_cn")
+    assert buttons(found)["twin"]["behaviors"] == [{"type": "open_url", "default_url": URL}]
+    assert {"approve", "reject"} <= set(buttons(found))
+
+
+def test_a_call_that_may_be_repeated_only_says_that_its_twin_is_frozen() -> None:
+    text = said(built(Showing(plan=plan(frozen_twin="inv-41", retry_safe=True))))
+    assert "The very same call is frozen" in text
+    assert "until that is settled" not in text
+
+
+def test_without_a_frozen_twin_there_is_no_warning() -> None:
+    found = built(Showing(plan=plan(), twin_url=URL))
+    assert "frozen" not in said(found)
+    assert "twin" not in buttons(found)
+
+
+def test_a_decided_card_warns_no_more() -> None:
+    assert "very same call" not in said(built(Showing(plan=plan(frozen_twin="inv-41"), decided=APPROVED)))
+
+
+@pytest.mark.parametrize("length", range(17_000, 25_000, 250))
+def test_the_warning_and_its_link_never_take_the_room_of_what_is_approved(length: int) -> None:
+    of = plan({"body": "x" * length}, frozen_twin="i" * 200)
+    file = overflow(of, WORDING)
+    attachment = Attachment(name=file.name, size=len(file.data), sha256=sha256(file.data)) if file else None
+    for url in (None, URL, "https://x.example/" + "a" * 1900):
+        found = built(Showing(plan=of, twin_url=url, attachment=attachment))
+        assert "approve" in buttons(found)
+
+
+# What an operator is told
+
+
+@pytest.mark.parametrize("kind", RulingKind)
+@pytest.mark.parametrize("became", RuledKind)
+def test_every_ruling_has_a_toast_in_both_languages(kind: RulingKind, became: RuledKind) -> None:
+    for settlement in (None, SETTLED, REFUTED):
+        answer = ruled_toast(Ruled(kind=became, settlement=settlement), kind, WORDING).answer()["toast"]
+        assert answer["type"] in {"info", "success", "error"}
+        assert answer["content"] == answer["i18n"]["en_us"] != answer["i18n"]["zh_cn"]
+
+
+def test_the_second_operator_is_told_who_was_first_and_what_was_settled() -> None:
+    ruled = Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=REFUTED)
+    toast = ruled_toast(ruled, RulingKind.EXECUTED, WORDING, name="韩梅梅\u202e")
+    assert toast.content == "韩梅梅⟦U+202E⟧ settled this already. It stands at: Settled: it did not happen."
+    assert toast.i18n["zh_cn"] == "韩梅梅⟦U+202E⟧ 已处理该复核，当前状态：已核实：未生效"
+
+
+def test_toasts_tell_what_was_settled() -> None:
+    texts = {kind: ruled_toast(Ruled(kind=RuledKind.SETTLED), kind, WORDING).content for kind in RulingKind}
+    assert texts[RulingKind.EXECUTED] == "Settled: it happened."
+    assert texts[RulingKind.NOT_EXECUTED] == "Settled: it did not happen."
+    again = Ruled(kind=RuledKind.SETTLED, settlement=SETTLED)
+    assert ruled_toast(again, RulingKind.RETRY, WORDING).content == "Settled: it happened."
+
+
+def test_every_refusal_says_that_nothing_was_changed() -> None:
+    known = ["wrong_hash", "not_certain", "no_reason", "bad_content", "not_a_result", "tampered", "missing"]
+    assert set(_UNFIT) <= set(known)
+    texts = [refused_ruling(why, WORDING) for why in (*known, "{something else}")]
+    assert len({toast.content for toast in texts}) == len(texts)
+    assert all(toast.type == "error" and "hanged" in toast.content for toast in texts)
+    assert all("未做任何更改" in toast.i18n["zh_cn"] for toast in texts)
+    assert all(str(UnfitRuling(why)) for why in _UNFIT)

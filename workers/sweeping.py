@@ -1,0 +1,91 @@
+"""Finding calls that were begun and whose approval never came back for them, and opening their reviews."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.service import RPCError, RPCStatusCode
+
+from assent import names
+from assent.messages import Closing, FrozenCall, ReportKind, ToolCall
+from assent.settings import Settings
+from ledger import Ledger, Orphan
+
+_log = logging.getLogger(__name__)
+
+
+async def keep_sweeping(client: Client, ledger: Ledger, settings: Settings) -> None:
+    """Sweep now and then, until cancelled. Any number may do so at once."""
+    while True:
+        try:
+            await sweep(client, ledger)
+        except Exception as error:
+            _log.warning("sweeping failed and is tried again: %s: %s", type(error).__name__, error)
+        await asyncio.sleep(settings.sweep_every.total_seconds())
+
+
+async def sweep(client: Client, ledger: Ledger) -> int:
+    """Open a review for every claim that nobody will come back for; tells how many there were."""
+    opened = 0
+    for orphan in await ledger.orphans(datetime.now(UTC)):
+        approval = names.approval_workflow(orphan.plan.approval_id)
+        review = names.review_workflow(orphan.plan.idempotency_key)
+        if not await _is_running(client, review) and not await _is_running(client, approval):
+            opened += await _open_review(client, ledger, orphan)
+    return opened
+
+
+async def _is_running(client: Client, workflow_id: str) -> bool:
+    try:
+        described = await client.get_workflow_handle(workflow_id).describe()
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            return False
+        raise
+    return described.status is WorkflowExecutionStatus.RUNNING
+
+
+async def _open_review(client: Client, ledger: Ledger, orphan: Orphan) -> bool:
+    plan, now = orphan.plan, datetime.now(UTC)
+    reason = "the approval was ended from outside while the call ran"
+    report = await ledger.close(
+        Closing(
+            approval_id=plan.approval_id,
+            consent=orphan.consent,
+            idempotency_key=plan.idempotency_key,
+            payload_sha256=plan.payload_sha256,
+            now=now,
+            reason=reason,
+        )
+    )
+    if report.kind is not ReportKind.UNKNOWN:
+        return False
+    frozen = FrozenCall(
+        call=ToolCall.of(plan, consent=orphan.consent),
+        queue=plan.queue,
+        risk=plan.risk,
+        has_cards=bool(plan.addresses),
+        has_probe=plan.has_probe,
+        probe_for=plan.probe_for,
+        heartbeat_timeout=plan.heartbeat_timeout,
+        remind_every=plan.remind_every,
+        decided_by=None,
+        error=reason,
+        frozen_at=now,
+    )
+    await client.start_workflow(
+        names.FROZEN_REVIEW,
+        frozen,
+        id=names.review_workflow(plan.idempotency_key),
+        task_queue=names.APPROVALS_QUEUE,
+        id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+        search_attributes=names.review_attributes(plan.tool, str(plan.requester), plan.risk),
+        memo={names.APPROVAL_MEMO: plan.approval_id},
+        static_summary=names.review_summary(plan.tool),
+    )
+    _log.warning("approval %s was ended while its call ran; its review is open", plan.approval_id)
+    return True

@@ -1,0 +1,34 @@
+"""Handing a call whose end is unknown to its review: opening one, or joining the one that is open."""
+
+from __future__ import annotations
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
+
+with workflow.unsafe.imports_passed_through():
+    from assent import names
+    from assent.messages import FrozenCall
+
+
+async def freeze(frozen: FrozenCall) -> None:
+    """Open the review of this key, or join the one that is open; it outlives the approval."""
+    call = frozen.call
+    review = names.review_workflow(call.idempotency_key)
+    while True:
+        try:
+            await workflow.start_child_workflow(
+                names.FROZEN_REVIEW,
+                frozen,
+                id=review,
+                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+                search_attributes=names.review_attributes(call.tool, str(call.requester), frozen.risk),
+                memo={names.APPROVAL_MEMO: call.approval_id},
+                static_summary=names.review_summary(call.tool),
+            )
+            return
+        except WorkflowAlreadyStartedError:
+            try:
+                await workflow.get_external_workflow_handle(review).signal(names.JOIN, frozen)
+                return
+            except ApplicationError:
+                continue  # it closed between the two: open it again

@@ -11,6 +11,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.feishu import Feishu, FeishuError, FeishuRefused, FeishuUnavailable, Sent
+from activities.links import review_url
 from assent import names
 from assent.contracts import Plan
 from assent.messages import Delivered, Delivery, Revision
@@ -27,10 +28,11 @@ _PROMPTLY = timedelta(seconds=2)
 class CardActivities:
     """The cards of one Feishu app. One writer per card: the approval, or the workflow it was handed to."""
 
-    def __init__(self, ledger: Ledger, feishu: Feishu, wording: Wording) -> None:
+    def __init__(self, ledger: Ledger, feishu: Feishu, wording: Wording, temporal_ui: str = "") -> None:
         self._ledger = ledger
         self._feishu = feishu
         self._wording = wording
+        self._temporal_ui = temporal_ui
 
     @activity.defn(name=names.DELIVER)
     async def deliver(self, delivery: Delivery) -> Delivered:
@@ -96,6 +98,7 @@ class CardActivities:
             settlement=record.settlement,
             attachment=Attachment(name=file.name, size=len(file.data), sha256=sha256(file.data)) if file else None,
             replaced=replaced,
+            twin_url=review_url(self._temporal_ui, record.twin_key),
         )
 
     async def _attach(self, record: Record, card_slot: Slot) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import logging
-from urllib.parse import quote
-
-from temporalio import activity
 
 from activities.cards import CardActivities, later
 from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
-from assent import names
+from activities.links import review_url
 from assent.contracts import Address, AddressKind
 from assent.messages import Examination, Examined, Revision
 from assent.settings import Settings
@@ -60,7 +57,7 @@ class ReviewCards:
             frozen=frozen,
             examined=examined,
             settlement=frozen.settlement,
-            url=review_url(self._settings, record.plan.idempotency_key),
+            url=review_url(self._settings.temporal_ui, record.plan.idempotency_key),
         )
         known = {message.slot: message for message in record.messages}
         address = Address(kind=AddressKind.CHAT_ID, id=self._settings.operators_chat)
@@ -110,12 +107,3 @@ class ReviewCards:
                 _log.warning("the requester of %s is not told: %s", approval_id, refused)
                 continue
             await self._ledger.sent(slot, sent.message_id, sent.chat_id, Shown.FINAL)
-
-
-def review_url(settings: Settings, idempotency_key: str) -> str | None:
-    """Where Temporal's UI shows the review of a call."""
-    if not settings.temporal_ui:
-        return None
-    namespace = quote(activity.info().workflow_namespace or "default", safe="")
-    review = quote(names.review_workflow(idempotency_key), safe="")
-    return f"{settings.temporal_ui.rstrip('/')}/namespaces/{namespace}/workflows/{review}"

@@ -62,6 +62,12 @@ def fingerprint(plan: Plan, wording: Wording) -> Element:
     return row(wording("card.payload"), div(plan.payload_sha256[:12], text_color="grey"))
 
 
+def has_room(without: Element) -> bool:
+    """Whether a card that has no arguments yet can also say which of them are missing."""
+    text = to_json(without)
+    return weight(text) <= MOST_BYTES - _NOTICE_BYTES and tags(text) <= MOST_TAGS - _NOTICE_TAGS
+
+
 def filled(
     arguments: list[Argument], wording: Wording, made: Callable[[Fitted], Element], *, is_cut: bool, most_rows: int
 ) -> tuple[str, bool]:

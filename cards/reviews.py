@@ -6,20 +6,18 @@ from itertools import accumulate
 
 from cards.arguments import Argument, Fitted, arguments_of, names, target
 from cards.elements import Element, box, div, link, local_time, markdown, panel, row, weight
-from cards.framing import TOOL_CHARACTERS, Style, filled, fingerprint, framed, headed
+from cards.framing import TOOL_CHARACTERS, Style, filled, fingerprint, framed, has_room, headed
 from cards.paragraphs import paragraph
 from cards.people import named, requester_rows
 from cards.safe import one_line, shortened, web_address
 from cards.settled import STYLES, settled, settled_state
 from cards.settling import settling
 from cards.showing import ReviewShowing
-from cards.sights import late_truths, may_go_on, reported
+from cards.sights import AMPLE, TIGHT, Room, late_truths, may_go_on, reported
 from cards.wording import Wording
 
 _MOST_ROWS = 8
 """Arguments beyond these are shown together: there is more to say here than on an approval's card."""
-_DESCRIPTION_BYTES = 800
-_REASON_BYTES = 800
 _JOINED_BYTES = 600
 _STYLES = {
     **STYLES,
@@ -30,7 +28,10 @@ _STYLES = {
 
 def review_card(showing: ReviewShowing, wording: Wording) -> str:
     """The card of a frozen review as it stands, as card JSON 2.0."""
-    draft = _Draft(showing, wording, arguments_of(showing.plan))
+    arguments = arguments_of(showing.plan)
+    draft = _Draft(showing, wording, arguments, AMPLE)
+    if not has_room(draft.card(Fitted([], []))):
+        draft = _Draft(showing, wording, arguments, TIGHT)
     text, _ = filled(draft.arguments, wording, draft.card, is_cut=bool(draft.others), most_rows=_MOST_ROWS)
     return text
 
@@ -38,14 +39,15 @@ def review_card(showing: ReviewShowing, wording: Wording) -> str:
 class _Draft:
     """A review's card before it is known which arguments it can hold."""
 
-    def __init__(self, showing: ReviewShowing, wording: Wording, arguments: list[Argument]) -> None:
+    def __init__(self, showing: ReviewShowing, wording: Wording, arguments: list[Argument], room: Room) -> None:
         plan = showing.plan
         self.arguments = arguments
         self._showing = showing
         self._say = wording
+        self._room = room
         self._state = _state_of(showing)
-        self._description = paragraph(plan.description.strip().split("\n\n")[0], _DESCRIPTION_BYTES, wording, "grey")
-        self._reason = paragraph(plan.request_reason or "", _REASON_BYTES, wording)
+        self._description = paragraph(plan.description.strip().split("\n\n")[0], room.words, wording, "grey")
+        self._reason = paragraph(plan.request_reason or "", room.words, wording)
         cut = {"line.the_description": self._description, "line.the_reason": self._reason}
         self.others = [wording(key) for key, part in cut.items() if part.is_cut]
 
@@ -66,7 +68,7 @@ class _Draft:
         is_open = self._state == "frozen"
         return [
             *self._standing(),
-            *late_truths(showing.examined, say),
+            *late_truths(showing.examined, say, self._room),
             *self._known(),
             {"tag": "hr"},
             *self._asked_for(fitted),
@@ -90,7 +92,7 @@ class _Draft:
         """Since when it is not known, what was reported, who waits for it."""
         frozen, say = self._showing.frozen, self._say
         rows = [row(say("card.frozen_since"), markdown(local_time(frozen.frozen_at)))]
-        rows += reported(frozen, self._showing.examined, say)
+        rows += reported(frozen, self._showing.examined, say, self._room)
         asked = say("card.probes", count=str(frozen.probes)) if frozen.has_probe else say("card.no_probe")
         rows.append(row(say("card.probed"), div(asked)))
         if frozen.retries:

@@ -15,7 +15,7 @@ from assent.payload import sha256
 from ledger import audit
 from ledger.engine import insert, inserted
 from ledger.reviews import settlement_of
-from ledger.schema import approvals, decisions, messages
+from ledger.schema import approvals, claims, decisions, messages
 
 
 class MessageKind(StrEnum):
@@ -68,6 +68,8 @@ class Record(Frozen):
     outcome: Outcome | None
     closed_at: datetime | None
     settlement: Settlement | None
+    twin_key: str | None
+    """The key of the frozen call that is identical to this one."""
     messages: tuple[Message, ...]
 
 
@@ -120,13 +122,16 @@ async def record_of(connection: AsyncConnection, approval_id: str) -> Record | N
     if row is None or row.plan is None:
         return None
     judged = await connection.execute(select(decisions.c.judged).where(decisions.c.approval_id == approval_id))
+    plan = Plan.model_validate_json(row.plan)
+    twin = select(claims.c.idempotency_key).where(claims.c.approval_id == plan.frozen_twin)
     known = [Judged.model_validate_json(text) for text in judged.scalars()]
     return Record(
-        plan=Plan.model_validate_json(row.plan),
+        plan=plan,
         decided=next((one for one in known if one.verdict is VerdictKind.ACCEPTED), None),
         outcome=Outcome.model_validate_json(row.outcome) if row.outcome else None,
         closed_at=datetime.fromisoformat(row.closed_at) if row.closed_at else None,
         settlement=await settlement_of(connection, approval_id),
+        twin_key=(await connection.execute(twin)).scalars().first() if plan.frozen_twin else None,
         messages=await messages_of(connection, approval_id),
     )
 

@@ -138,7 +138,7 @@ async def open_service(
         cards = review_cards = None
         if feishu := Feishu.of(settings):
             stack.push_async_callback(feishu.close)
-            cards = CardActivities(ledger, feishu, Wording.load(None))
+            cards = CardActivities(ledger, feishu, Wording.load(None), settings.temporal_ui)
             review_cards = ReviewCards(ledger, feishu, Wording.load(None), settings, cards)
         own = [approvals_worker(client, ledger, settings, cards)]
         if cards or settings.callback_secret.get_secret_value():

@@ -116,7 +116,8 @@ def buttons(card: Any) -> dict[str, dict[str, Any]]:
     found = {key: button for value in card.values() for key, button in buttons(value).items()}
     for behaviour in card.get("behaviors", ()):
         if behaviour.get("type") == "callback":
-            found[behaviour["value"]["decision"]] = card
+            value = behaviour["value"]
+            found[value.get("decision") or value["ruling"]] = card
     return found
 
 
@@ -167,11 +168,11 @@ class Office:
         return (await handle.submit(decision)).kind.value
 
 
-async def open_office(stack: AsyncExitStack, client: Client, directory: Path) -> Office:
+async def open_office(stack: AsyncExitStack, client: Client, directory: Path, **settings: Any) -> Office:
     chat = await stack.enter_async_context(simulated(limits=False))
     url = await new_database("sqlite", directory)
-    more = {**settings_of(chat.url), "callback_secret": "callback-secret"}
-    return Office(await open_service(stack, client, url, **more), chat)
+    more = {**settings_of(chat.url), "callback_secret": "callback-secret", "operators_chat": "oc_ops"}
+    return Office(await open_service(stack, client, url, **more, **settings), chat)
 
 
 class Agent:

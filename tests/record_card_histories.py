@@ -9,6 +9,8 @@ from pathlib import Path
 from temporalio.testing import TimeSkipper
 
 from assent import ApprovalHandle, Assent, names
+from ledger import MessageKind
+from tests.conftest import OPERATOR
 from tests.feishu import REQUESTER, Agent, Office
 from tests.parts import until
 from tests.simulated import served
@@ -144,3 +146,41 @@ async def announcing(office: Office, directory: Path) -> str:
         workflow = names.announcing_workflow(handle.id)
         await office.service.client.get_workflow_handle(workflow).result()
     return workflow
+
+
+async def reviewed(office: Office, directory: Path) -> tuple[str, str]:
+    """A frozen call that the operators see and settle while Feishu is down."""
+    handle = await office.ask(directory, "raises")
+    assert await office.click(handle, await office.chat.card(handle.id)) == "accepted"
+    outcome = await handle.outcome()
+
+    async def shown() -> bool:
+        return bool(await office.chat.cards(handle.id, MessageKind.REVIEW))
+
+    await until(shown)
+    await office.chat.misbehave({"on": "any", "kind": "5xx"})
+    await handle.settle("executed", operator=OPERATOR, reason="it was looked up")
+    await handle.settlement()
+    review = names.review_workflow(str(outcome.idempotency_key))
+    await office.service.client.get_workflow_handle(review).result()
+    await office.chat.behave()
+
+    async def child() -> str | None:
+        query = f'WorkflowType = "{names.SHOWING}" AND WorkflowId STARTS_WITH "showing/{handle.id}/"'
+        async for found in office.service.client.list_workflows(query, limit=1):
+            return found.id
+        return None
+
+    showing = await until(child)
+    await office.service.client.get_workflow_handle(showing).result()
+    return review, showing
+
+
+@path
+async def review_shown(office: Office, directory: Path) -> str:
+    return (await reviewed(office, directory))[0]
+
+
+@path
+async def showing(office: Office, directory: Path) -> str:
+    return (await reviewed(office, directory))[1]

@@ -24,7 +24,7 @@ from assent.messages import Asked
 from assent.payload import canonical_payload, sha256
 from ledger.engine import writing
 from tests import parts
-from tests.conftest import ME, Service, new_database, open_service
+from tests.conftest import ME, OPERATOR, Service, new_database, open_service
 from tests.feishu import open_office
 from tests.record_card_histories import CARD_PATHS
 from tests.test_conversations import purge
@@ -164,6 +164,40 @@ async def frozen_review(service: Service, directory: str) -> str:
         handle = await ask(service, directory, "raises", message_id=directory)
         outcome = await service.decided(handle)
     return names.review_workflow(str(outcome.idempotency_key))
+
+
+async def settled(service: Service, directory: str, tool: str, kind: str, **asked: object) -> str:
+    """The review of a frozen call, seen to its end."""
+    handle = await ask(service, directory, tool, **asked)
+    outcome = await service.decided(handle)
+    assert outcome.status == "frozen"
+    if kind:
+        hash_ = str(outcome.payload_sha256)[:12]
+        await handle.settle(kind, operator=OPERATOR, reason="it was looked up", payload_hash=hash_)
+    await handle.settlement()
+    return names.review_workflow(str(outcome.idempotency_key))
+
+
+@path
+async def review_executed(service: Service, directory: str) -> str:
+    return await settled(service, directory, "raises", "executed")
+
+
+@path
+async def review_not_executed(service: Service, directory: str) -> str:
+    return await settled(service, directory, "raises", "not_executed")
+
+
+@path
+async def review_tried_again(service: Service, directory: str) -> str:
+    return await settled(service, directory, "flaky", "retry", arguments={"failures": 3, "then": "completed"})
+
+
+@path
+async def review_probed(service: Service, directory: str) -> str:
+    found = Path(directory) / "found"
+    found.write_text('"not_executed"')
+    return await settled(service, directory, "found_later", "", arguments={"found": str(found)})
 
 
 @path

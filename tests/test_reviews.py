@@ -40,9 +40,7 @@ async def test_executed_settles_with_its_content_and_the_key_replays_from_then_o
     assert (settlement.kind, settlement.content, settlement.settled_by) == ("executed", {"id": 7}, OPERATOR)
     assert (settlement.reason, settlement.surface, settlement.retried) == ("the bank shows it", "client", False)
     assert (await handle.outcome()).status == "frozen"
-    again = await service.gate.request(
-        "raises", {"path": str(tmp_path / "m")}, requester=ME, message_id=str(tmp_path)
-    )
+    again = await service.gate.request("raises", {"path": str(tmp_path / "m")}, requester=ME, message_id=str(tmp_path))
     outcome = await service.decided(again)
     assert (outcome.status, outcome.content) == ("replayed", {"id": 7})
     assert marks(tmp_path / "m") == 1
@@ -113,9 +111,7 @@ async def test_trying_again_needs_a_tool_that_bears_it_and_the_typed_hash(servic
     with pytest.raises(RulingRefused) as refused:
         await handle.settle("retry", operator=OPERATOR, reason="again", payload_hash=hash_)
     assert refused.value.code == "NotCertain"
-    bearing = await frozen(
-        service, tmp_path / "f", "flaky", arguments={"failures": 3, "then": "completed"}
-    )
+    bearing = await frozen(service, tmp_path / "f", "flaky", arguments={"failures": 3, "then": "completed"})
     hash_ = str((await bearing.state()).payload_sha256)[:12]
     for wrong in (None, hash_[:11], "0" * 12):
         with pytest.raises(RulingRefused) as refused:

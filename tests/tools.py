@@ -198,7 +198,7 @@ def probed(path: str, finds: str) -> None:
 def read_found(ctx: ToolContext, path: str, found: str, gate: str) -> object:
     """What the file says, if there is one."""
     answer = json.loads(Path(found).read_text()) if Path(found).exists() else "unknown"
-    return ProbeResult(answer, {"found": True}) if answer == "executed" else answer
+    return ProbeResult(ProbeAnswer.EXECUTED, {"found": True}) if answer == "executed" else answer
 
 
 @tool(probe=read_found, timeout=timedelta(seconds=1))

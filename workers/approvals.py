@@ -72,7 +72,7 @@ async def main(settings: Settings) -> None:
     client = await process.open_temporal()
     ledger = await process.open_ledger(settings)
     feishu = Feishu.of(settings)
-    cards = CardActivities(ledger, feishu, wording) if feishu else None
+    cards = CardActivities(ledger, feishu, wording, settings.temporal_ui) if feishu else None
     review_cards = ReviewCards(ledger, feishu, wording, settings, cards) if feishu and cards else None
     try:
         _log.info("approvals are served in namespace %s", client.namespace)

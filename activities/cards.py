@@ -8,7 +8,7 @@ import logging
 from datetime import timedelta
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.feishu import Feishu, FeishuError, FeishuRefused, FeishuUnavailable, Sent
 from activities.links import review_url
@@ -177,4 +177,6 @@ def _cards(record: Record) -> list[Message]:
 
 def later(error: FeishuUnavailable) -> ApplicationError:
     delay = timedelta(seconds=error.retry_after) if error.retry_after else None
-    return ApplicationError(str(error), type="FeishuUnavailable", next_retry_delay=delay)
+    return ApplicationError(
+        str(error), type="FeishuUnavailable", next_retry_delay=delay, category=ApplicationErrorCategory.BENIGN
+    )

@@ -448,7 +448,7 @@ class Ruling(Frozen):
     """The result, where the call was executed."""
     payload_hash: Id | None = None
     """The short hash of the payload, typed by the person who wants it tried again."""
-    ruling_id: Id
+    ruling_id: Id | None = None
     """The same id is the same ruling."""
     surface: Surface = Surface.TEMPORAL
     proof: Id = "temporal"

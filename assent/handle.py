@@ -127,6 +127,10 @@ class ApprovalHandle:
             )
         except ValueError as error:
             raise invalid(error) from None
+        return await self.rule(ruling)
+
+    async def rule(self, ruling: Ruling) -> Ruled:
+        """Hand over a ruling that is made already. Repeated under its id it settles nothing twice."""
         return await self._door.settle(self.id, ruling)
 
     async def settlement(self) -> Settlement:

@@ -15,6 +15,8 @@ from assent.errors import (
     ConversationBusy,
     InvalidRequest,
     NotAllowed,
+    NotFrozen,
+    RulingRefused,
     Unavailable,
     Unhashable,
 )
@@ -30,13 +32,17 @@ class Code(StrEnum):
     UNHASHABLE = "unhashable"
     UNAUTHENTICATED = "unauthenticated"
     FORBIDDEN = "forbidden"
+    FORBIDDEN_OPERATOR = "forbidden_operator"
     APPROVAL_NOT_FOUND = "approval_not_found"
+    NO_SETTLEMENT = "no_settlement"
     NO_SUCH_PATH = "no_such_path"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     APPROVAL_CONFLICT = "approval_conflict"
     CONVERSATION_BUSY = "conversation_busy"
     APPROVAL_INTERRUPTED = "approval_interrupted"
     NOT_ENDED = "not_ended"
+    NOT_FROZEN = "not_frozen"
+    RULING_REFUSED = "ruling_refused"
     TOO_LARGE = "too_large"
     UNAVAILABLE = "unavailable"
     FAULT = "fault"
@@ -63,6 +69,7 @@ class Problem(Frozen):
     thread_id: str | None = None
     pending: str | None = Field(None, description="The open approval that holds the conversation.")
     how: str | None = Field(None, description="How the approval was ended from outside.")
+    why: str | None = Field(None, description="Why a ruling was refused: not_certain, wrong_hash, or refused.")
     errors: tuple[Flaw, ...] = ()
 
 
@@ -76,6 +83,7 @@ class _Kind(Frozen):
 
 
 _NOTHING = "Nothing was started and nothing was changed."
+_STAYS_FROZEN = "Nothing was changed; the call stays frozen."
 _KINDS = {
     Code.MALFORMED: _Kind(
         status=400, title="The request cannot be read", certain=_NOTHING, advice="Send a JSON object in UTF-8."
@@ -104,11 +112,23 @@ _KINDS = {
         certain=_NOTHING,
         advice="Ask the operator to widen the token, or ask for something else.",
     ),
+    Code.FORBIDDEN_OPERATOR: _Kind(
+        status=403,
+        title="Only operators settle frozen calls",
+        certain=_STAYS_FROZEN,
+        advice="Let one of the people in ASSENT_OPERATORS settle it.",
+    ),
     Code.APPROVAL_NOT_FOUND: _Kind(
         status=404,
         title="The approval is not known",
         certain="No approval with this id can be seen with this token.",
         advice="Check the id; in a path it is percent-encoded, a slash as %2F.",
+    ),
+    Code.NO_SETTLEMENT: _Kind(
+        status=404,
+        title="There is nothing to be settled",
+        certain="The approval is not frozen.",
+        advice="See how it stands with GET /v1/approvals/{id}.",
     ),
     Code.NO_SUCH_PATH: _Kind(status=404, title="There is nothing here", certain=_NOTHING, advice="See /docs."),
     Code.METHOD_NOT_ALLOWED: _Kind(
@@ -138,6 +158,18 @@ _KINDS = {
         certain="It goes on.",
         advice="Wait for it with GET /v1/approvals/{id}?wait=30.",
     ),
+    Code.NOT_FROZEN: _Kind(
+        status=409,
+        title="The approval is not frozen",
+        certain=_NOTHING,
+        advice="See how it stands with GET /v1/approvals/{id}.",
+    ),
+    Code.RULING_REFUSED: _Kind(
+        status=409,
+        title="The ruling cannot be taken as it is",
+        certain=_STAYS_FROZEN,
+        advice="Find out whether the call took effect, and say that; or type the payload's hash correctly.",
+    ),
     Code.TOO_LARGE: _Kind(
         status=413,
         title="The request is too large",
@@ -157,6 +189,10 @@ _KINDS = {
         advice="Send the same again: under the same ids nothing happens twice. If it stays, tell the operator.",
     ),
 }
+
+
+_WHY = {"NotCertain": "not_certain", "WrongHash": "wrong_hash"}
+"""Why a ruling is refused: as the workflow says it, and as it travels."""
 
 
 def problem(code: Code, detail: str, *, errors: tuple[Flaw, ...] = (), **about: str | None) -> Problem:
@@ -191,6 +227,11 @@ def problem_of(error: AssentError) -> Problem:
             return problem(Code.APPROVAL_NOT_FOUND, said, approval_id=error.approval_id)
         case ApprovalInterrupted():
             return problem(Code.APPROVAL_INTERRUPTED, said, approval_id=error.approval_id, how=error.how)
+        case NotFrozen():
+            return problem(Code.NOT_FROZEN, said, approval_id=error.approval_id)
+        case RulingRefused():
+            why = _WHY.get(error.code, "refused")
+            return problem(Code.RULING_REFUSED, error.why, approval_id=error.approval_id, why=why)
         case NotAllowed():
             return problem(Code.FORBIDDEN, said)
         case Unavailable():
@@ -212,8 +253,13 @@ def error_of(found: Problem) -> AssentError:
             return ApprovalNotFound(approval_id)
         case Problem(code=Code.APPROVAL_INTERRUPTED, approval_id=str(approval_id)):
             return ApprovalInterrupted(approval_id, found.how or "ended")
+        case Problem(code=Code.NOT_FROZEN | Code.NO_SETTLEMENT, approval_id=str(approval_id)):
+            return NotFrozen(approval_id)
+        case Problem(code=Code.RULING_REFUSED, approval_id=str(approval_id)):
+            code = next((code for code, why in _WHY.items() if why == found.why), "Refused")
+            return RulingRefused(approval_id, code, found.detail)
         case Problem(status=401 | 403):
-            return NotAllowed(f"{found.detail} {found.advice}")
+            return NotAllowed(" ".join(f"{part.rstrip('.')}." for part in (found.detail, found.advice) if part))
         case Problem(status=400 | 413 | 422):
             return InvalidRequest(found.detail)
         case _:

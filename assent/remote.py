@@ -13,17 +13,31 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from assent.contracts import Decision, Outcome, Request, State, Verdict, VerdictKind
-from assent.door import Approval, ToolDescription
+from assent.contracts import (
+    Decision,
+    Outcome,
+    Request,
+    Ruled,
+    RuledKind,
+    Ruling,
+    Settlement,
+    State,
+    Verdict,
+    VerdictKind,
+)
+from assent.door import Approval, FrozenReview, ToolDescription
 from assent.errors import ApprovalNotFound, AssentError, InvalidRequest, Unavailable
 from assent.messages import AuditRecord, Withdrawal
-from assent.problems import MEDIA_TYPE, Problem, error_of
+from assent.problems import MEDIA_TYPE, Code, Problem, error_of
 from assent.wire import (
     ApprovalList,
     ApprovalView,
     AuditTrail,
+    FrozenList,
     NewCancellation,
     NewDecision,
+    NewRuling,
+    SettlementView,
     ToolList,
     path_segment,
 )
@@ -39,6 +53,8 @@ _ANSWER_WITHIN = 30.0
 """How long one question may take beyond that."""
 _PATIENCE = 15.0
 """How long a question is asked again while nobody answers."""
+_RULED_WITHIN = 45.0
+"""How long a ruling is told again while nobody answers: the service itself waits longer for it than for others."""
 _LONGEST_PAUSE = 5.0
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
@@ -77,16 +93,10 @@ class HttpDoor:
 
     async def outcome(self, approval_id: str) -> Outcome:
         path = f"/v1/approvals/{path_segment(approval_id)}?wait={_WAIT}"
-        pauses = _pauses()
-        while True:
-            try:
-                view = _read(await self._send("GET", path, within=_WAIT + _ANSWER_WITHIN), ApprovalView)
-                if view.outcome is not None:
-                    return view.outcome.outcome()
-                pauses = _pauses()
-            except Unavailable as error:
-                _log.warning("approval %s is still waited for: %s", approval_id, error)
-            await asyncio.sleep(next(pauses))
+        async for view in self._polled(path, ApprovalView):
+            if view.outcome is not None:
+                return view.outcome.outcome()
+        raise AssertionError("polling never ends")
 
     async def state(self, approval_id: str) -> State:
         view = _read(await self._insist("GET", f"/v1/approvals/{path_segment(approval_id)}"), ApprovalView)
@@ -136,8 +146,45 @@ class HttpDoor:
     async def audit(self, approval_id: str) -> list[AuditRecord]:
         return [*_read(await self._insist("GET", f"/v1/audit/{path_segment(approval_id)}"), AuditTrail).entries]
 
+    async def frozen(self, *, limit: int) -> AsyncIterator[FrozenReview]:
+        for review in _read(await self._insist("GET", f"/v1/frozen?limit={limit}"), FrozenList).frozen:
+            yield review
+
+    async def settle(self, approval_id: str, ruling: Ruling) -> Ruled:
+        body = NewRuling(
+            ruling=ruling.kind,
+            operator=ruling.operator,
+            reason=ruling.reason,
+            content=ruling.content,
+            payload_hash=ruling.payload_hash,
+            ruling_id=ruling.ruling_id,
+        )
+        path = f"/v1/frozen/{path_segment(approval_id)}/settle"
+        try:
+            return _read(await self._insist("POST", path, _json(body), patience=_RULED_WITHIN), Ruled)
+        except _ForbiddenOperator:
+            return Ruled(kind=RuledKind.FORBIDDEN)
+
+    async def settlement(self, approval_id: str) -> Settlement:
+        path = f"/v1/approvals/{path_segment(approval_id)}/settlement?wait={_WAIT}"
+        async for view in self._polled(path, SettlementView):
+            if view.settlement is not None:
+                return view.settlement
+        raise AssertionError("polling never ends")
+
     async def close(self) -> None:
         await self._http.aclose()
+
+    async def _polled(self, path: str, answer: type[_Answer]) -> AsyncIterator[_Answer]:
+        """Answer after answer to a question that the service holds for a while; restarts are waited out."""
+        pauses = _pauses()
+        while True:
+            try:
+                yield _read(await self._send("GET", path, within=_WAIT + _ANSWER_WITHIN), answer)
+                pauses = _pauses()
+            except Unavailable as error:
+                _log.warning("%s is still waited for: %s", path.partition("?")[0], error)
+            await asyncio.sleep(next(pauses))
 
     async def _insist(
         self, method: str, path: str, body: dict[str, Any] | None = None, *, patience: float = _PATIENCE
@@ -169,10 +216,15 @@ class HttpDoor:
         return response
 
 
+class _ForbiddenOperator(AssentError):
+    """Whoever is said to have ruled is no operator."""
+
+
 def _refusal(response: httpx.Response) -> AssentError:
     """What the service says is wrong; or what it means when something else answered in its place."""
     try:
-        return error_of(Problem.model_validate_json(response.content))
+        found = Problem.model_validate_json(response.content)
+        return _ForbiddenOperator(found.detail) if found.code is Code.FORBIDDEN_OPERATOR else error_of(found)
     except ValidationError:
         said = f"{response.url.copy_with(query=None)} answered {response.status_code}"
         if response.status_code >= 500 or response.status_code in (408, 429):

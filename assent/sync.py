@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from assent.client import Assent
-from assent.contracts import DecisionKind, Identity, Outcome, State, Verdict
-from assent.door import Approval, ToolDescription
+from assent.contracts import DecisionKind, Identity, Outcome, Ruled, RulingKind, Settlement, State, Verdict
+from assent.door import Approval, FrozenReview, ToolDescription
 from assent.handle import ApprovalHandle
 from assent.messages import AuditRecord
 
@@ -53,6 +53,14 @@ class SyncAssent:
 
         async def listed() -> list[Approval]:
             return [approval async for approval in self._gate.approvals(status=status, limit=limit)]
+
+        return self._background.run(listed())
+
+    def frozen(self, *, limit: int = 100) -> list[FrozenReview]:
+        """The calls of which nobody knows whether they took effect, the newest first."""
+
+        async def listed() -> list[FrozenReview]:
+            return [review async for review in self._gate.frozen(limit=limit)]
 
         return self._background.run(listed())
 
@@ -102,6 +110,14 @@ class SyncApproval:
     def content(self) -> Any:
         """The whole result, however large; waits for it like `outcome()`."""
         return self._background.run(self._handle.content())
+
+    def settle(self, kind: RulingKind | str, *, operator: Identity, reason: str, **said: Any) -> Ruled:
+        """Say what became of this approval's frozen call; takes what `ApprovalHandle.settle` takes."""
+        return self._background.run(self._handle.settle(kind, operator=operator, reason=reason, **said))
+
+    def settlement(self) -> Settlement:
+        """Wait until this approval's frozen call is settled."""
+        return self._background.run(self._handle.settlement())
 
     def audit(self) -> list[AuditRecord]:
         """What the audit says of this approval."""

@@ -51,7 +51,7 @@ from assent.errors import (
 from assent.judgement import after_ending
 from assent.messages import Asked, AuditRecord, Recall, Recalled, RecallKind, VerdictQuestion, Withdrawal
 from assent.temporal import NO_SERVER, ended_as, no_answer, unavailable
-from assent.temporal_reviews import TemporalReviews
+from assent.temporal_reviews import Review, TemporalReviews
 
 _RECALL_WITHIN = timedelta(seconds=15)
 _PREPARED_WITHIN = timedelta(seconds=5)
@@ -79,6 +79,14 @@ class TemporalDoor:
 
     async def settlement(self, approval_id: str) -> Settlement:
         return await self._reviews.settlement(approval_id)
+
+    async def settled(self, approval_id: str) -> Settlement | None:
+        """What was settled of a frozen call, if anything was."""
+        return await self._reviews.settled(approval_id)
+
+    async def review(self, approval_id: str) -> Review:
+        """The open question of a frozen call. Raises NotFrozen where there is none."""
+        return await self._reviews.review(approval_id)
 
     # Asking
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Self
 from urllib.parse import quote
 
-from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from assent.contracts import (
     DEFAULT_TTL,
@@ -18,13 +18,15 @@ from assent.contracts import (
     Identity,
     Outcome,
     Phase,
+    RulingKind,
+    Settlement,
     Stage,
     State,
     Status,
     Text,
     WhenPending,
 )
-from assent.door import Approval, ToolDescription
+from assent.door import Approval, FrozenReview, ToolDescription
 from assent.messages import AuditRecord
 from assent.texts import with_sentence
 
@@ -52,9 +54,10 @@ _DURATION = WithJsonSchema(
 
 
 class NewApproval(Frozen):
-    """What an agent asks for."""
+    """What an agent asks for. A field that is not known is refused: a misspelt one would be lost in silence."""
 
     model_config = ConfigDict(
+        extra="forbid",
         json_schema_extra={
             "examples": [
                 {
@@ -64,7 +67,7 @@ class NewApproval(Frozen):
                     "reason": "The customer asked for it.",
                 }
             ]
-        }
+        },
     )
 
     approval_id: Id | None = Field(
@@ -91,6 +94,8 @@ class NewApproval(Frozen):
 class NewDecision(Frozen):
     """What a person did, told by an agent that may tell it."""
 
+    model_config = ConfigDict(extra="forbid")
+
     decision: DecisionKind
     payload_sha256: Id | None = Field(description="The hash of the payload that the person saw.")
     actor: Identity = Field(description="Who decided; at least one id.")
@@ -103,8 +108,37 @@ class NewDecision(Frozen):
 class NewCancellation(Frozen):
     """The wish to withdraw a request."""
 
+    model_config = ConfigDict(extra="forbid")
+
     reason: Text | None = None
     actor: Identity | None = None
+
+
+class NewRuling(Frozen):
+    """What an operator says of a frozen call, told by an agent that may tell it."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "ruling": "executed",
+                    "operator": {"open_id": "ou_operator"},
+                    "reason": "The bank's statement shows the transfer.",
+                    "content": {"transfer": 7},
+                }
+            ]
+        },
+    )
+
+    ruling: RulingKind
+    operator: Identity = Field(description="Who says so; at least one id.")
+    reason: Annotated[Text, StringConstraints(min_length=1)] = Field(description="How it is known.")
+    content: Any = Field(None, description="The result, where it was executed.")
+    payload_hash: Id | None = Field(
+        None, description="For a retry: the first twelve characters of the payload's hash, typed by the operator."
+    )
+    ruling_id: Id | None = Field(None, description="Names this ruling: repeated, it counts once.")
 
 
 class Ending(Outcome):
@@ -132,10 +166,22 @@ class ApprovalView(Frozen):
     status: Status | None = Field(None, description="How it ended, once it has.")
     state: State | None = Field(None, description="All that is known; null while no worker has looked at it.")
     outcome: Ending | None = Field(None, description="What the agent gets, once it has ended.")
+    settlement: Settlement | None = Field(None, description="What a frozen call turned out to be, once it is settled.")
 
 
 class ApprovalList(Frozen):
     approvals: tuple[Approval, ...]
+
+
+class FrozenList(Frozen):
+    frozen: tuple[FrozenReview, ...]
+
+
+class SettlementView(Frozen):
+    """How the review of a frozen call stands."""
+
+    approval_id: str
+    settlement: Settlement | None = Field(None, description="What was settled; null while it is open.")
 
 
 class ToolList(Frozen):

@@ -71,6 +71,7 @@ class _Draft:
             *late_truths(showing.examined, say, self._room),
             *self._known(),
             {"tag": "hr"},
+            markdown(say("card.approved_call"), text_size="notation"),
             *self._asked_for(fitted),
             *([settling(showing.frozen, showing.examined, say)] if is_open else []),
             *self._link(),
@@ -146,7 +147,7 @@ class _Draft:
 
     def _link(self) -> list[Element]:
         found = web_address(self._showing.url) if self._showing.url else None
-        return [link("temporal", self._say("card.open_temporal"), found[0])] if found else []
+        return [link("temporal", self._say("card.open_temporal"), found[0], "text")] if found else []
 
 
 def _state_of(showing: ReviewShowing) -> str:

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.client import WorkflowUpdateFailedError
 
-from assent import ApprovalHandle, Identity, NotFrozen, RulingRefused, names
+from assent import ApprovalHandle, NotFrozen, Ruled, RulingRefused, names
 from assent.messages import Examined
 from tests.conftest import ME, OPERATOR, Service
 from tests.parts import until
 from tests.test_conversations import purge
 from tests.tools import marks
 from workers.sweeping import sweep
-
-SECOND = Identity(open_id="ou_second_operator")
 
 
 async def frozen(service: Service, path: Path, tool: str = "raises", **asked: Any) -> ApprovalHandle:
@@ -250,6 +249,21 @@ async def test_the_same_call_does_not_run_elsewhere_until_it_is_settled(service:
     await handle.settle("not_executed", operator=OPERATOR, reason="nothing arrived")
     await frozen(service, tmp_path / "m")
     assert marks(tmp_path / "m") == 2
+
+
+async def test_malformed_words_are_refused_and_the_review_stays_open(service: Service, tmp_path: Path) -> None:
+    handle = await frozen(service, tmp_path / "m")
+    outcome = await handle.outcome()
+    review = service.client.get_workflow_handle(names.review_workflow(str(outcome.idempotency_key)))
+    for nonsense in ("executed", 17, None, {"kind": "executed"}, {"kind": "perhaps", "reason": "x"}, ["a"] * 1000):
+        with pytest.raises(WorkflowUpdateFailedError):
+            await review.execute_update(names.SETTLE_REVIEW, nonsense)
+    for signal in (names.JOIN, names.NEWS):
+        await review.signal(signal, "nonsense")
+    by_hand = {"kind": "executed", "operator": {"open_id": "ou_operator"}, "reason": "as typed into Temporal's UI"}
+    ruled = await review.execute_update(names.SETTLE_REVIEW, by_hand, result_type=Ruled)
+    assert ruled.kind == "settled"
+    assert (await handle.settlement()).surface == "temporal"
 
 
 async def test_reviews_are_listed_with_their_age(service: Service, tmp_path: Path) -> None:

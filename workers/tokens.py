@@ -45,6 +45,8 @@ class Agent(BaseModel):
     """For whom it may act, such as `open_id:ou_1`, or `open_id:ou_1,union_id:on_1` for one person with two ids."""
     may_decide: bool = False
     """Whether it may tell what a person decided; never about what it asked for itself."""
+    may_settle: bool = False
+    """Whether it may tell what an operator found out of a frozen call; never of one that it asked for itself."""
     callbacks: Annotated[tuple[CallbackUrl, ...], Field(strict=False)] = ()
     """The beginnings of the addresses where it may be called back."""
     tenant_key: str = ""

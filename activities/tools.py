@@ -81,11 +81,15 @@ class ToolActivities:
         return Report(kind=kind, reason=f"the probe answered {result.answer}")
 
     async def _can_no_longer(self, call: ToolCall, in_flight: timedelta | None) -> bool:
-        """Whether a call that has not taken effect cannot do so any more: its code has ended, or it took too long."""
+        """Whether a call that has not taken effect cannot do so any more.
+
+        A tool that says how long its calls stay in flight is taken at its word, whether its own code has ended or not:
+        what it sent may still be on its way. Of any other, its code must be known to have ended.
+        """
         sight = await self._ledger.root_sight(call.consent)
         if sight is None or sight.began_at is None:
             return False
-        return sight.body_ended or (in_flight is not None and datetime.now(UTC) > sight.began_at + in_flight)
+        return sight.body_ended if in_flight is None else datetime.now(UTC) > sight.began_at + in_flight
 
     async def _execute(self, call: ToolCall) -> Report:
         start_by = activity.info().scheduled_time + call.start_within
@@ -159,7 +163,7 @@ class ToolActivities:
             _log.error("the end of %s could not be recorded: %s", call.consent, type(error).__name__)
         if ending.content is not None:
             refused = Content(data=b"null", note="the ledger refused to keep the result")
-            without = ending.model_copy(update={"content": refused})
+            without = ending.model_copy(update={"content": refused, "content_left_out": True})
             try:
                 return await _insisting(partial(self._ledger.finish, call, holder, attempt, without), BEGIN_LIMIT)
             except Exception as error:

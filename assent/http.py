@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import inspect
 import json
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from datetime import timedelta
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -16,9 +17,18 @@ from pydantic import StringConstraints
 from pydantic_core import to_jsonable_python
 
 from assent.errors import AssentError, InvalidTool
-from assent.tools import Tool, ToolContext, ToolOutcome, ToolResult, tool
+from assent.tools import ProbeAnswer, ProbeResult, Tool, ToolContext, ToolOutcome, ToolResult, tool
 
 _CONNECT_WITHIN = 10.0
+_PROBED_WITHIN = 8.0
+"""A little less than a probe has, so that nothing is left behind when its time is over."""
+_MOST_PROBED = 1_000_000
+"""How many bytes of a probe's answer are read."""
+_IN_FLIGHT = timedelta(minutes=10)
+"""How long a request that nobody waits for any more may still take effect, where the tool does not say."""
+_ABSENT = frozenset({404, 410})
+_KEY = "idempotency_key"
+"""What stands for the key in the address of a probe."""
 _UNCERTAIN = frozenset({408, 409})
 _NOT_TAKEN = frozenset({307, 308})
 _NEVER_SENT = (
@@ -41,15 +51,19 @@ class HttpOutcomeUnknown(AssentError):
     """The request was sent, and nothing says for certain whether it took effect."""
 
 
+_Headers = Mapping[str, str] | Callable[[], Mapping[str, str]] | None
+
+
 def http_tool(
     name: str,
     method: str,
     url: str,
     *,
     parameters: Mapping[str, Any] | None = None,
-    headers: Mapping[str, str] | Callable[[], Mapping[str, str]] | None = None,
+    headers: _Headers = None,
     description: str = "",
     timeout: timedelta = timedelta(seconds=30),
+    probe_url: str | None = None,
     **declared: Any,
 ) -> Tool:
     """Register a tool that sends one HTTP request with an `Idempotency-Key`, and follows no redirect.
@@ -58,7 +72,11 @@ def http_tool(
     parameters: the other parameters, name → annotation, or name → (annotation, default). They become the fields of
         the JSON body, or the query of a GET, HEAD or DELETE. Without them the tool takes `body` (or `query`) whole.
     headers: sent with each request, or a function that returns them; never shown.
-    declared: whatever else `@tool` takes.
+    probe_url: where a GET, with the same headers, tells whether the request took effect: any 2xx says that it did, and
+        its body is the result; 404 and 410 say that it did not. It may hold the tool's parameters as placeholders, and
+        `{idempotency_key}`, the key as it was sent.
+    declared: whatever else `@tool` takes. With a probe_url, `in_flight` is ten minutes if nothing else is said: the
+        server may still be busy with a request that nobody waits for any more.
 
     Could not connect, or not even make the request: failed, it did not run. 408, 409, 5xx, a
     timeout or a connection lost after sending: unknown. Other refusals: failed.
@@ -76,11 +94,20 @@ def http_tool(
         signature = _signature({**dict.fromkeys(placeholders, _Segment), **fields})
     except ValueError as error:
         raise InvalidTool(f"tool {name!r}, {url!r}: {error}") from None
+    if probe_url is not None:
+        if declared.get("probe") is not None:
+            raise InvalidTool(f"tool {name!r}: give it a probe or a probe_url, not both")
+        known = {*placeholders, *(() if whole else fields)}
+        try:
+            declared["probe"] = _probe(probe_url, known, headers)
+        except ValueError as error:
+            raise InvalidTool(f"tool {name!r}, {probe_url!r}: {error}") from None
+        declared.setdefault("in_flight", _IN_FLIGHT)
 
     def request(client: httpx.AsyncClient, ctx: ToolContext, arguments: dict[str, Any]) -> httpx.Request:
         values = to_jsonable_python(arguments)
         target = httpx.URL(url.format(**{field: _segment(values.pop(field)) for field in placeholders}))
-        own = httpx.Headers(headers() if callable(headers) else headers)
+        own = _made(headers)
         own["Idempotency-Key"] = _header(ctx.idempotency_key)
         carried = values[part] if whole else values
         if part == "query":
@@ -109,6 +136,55 @@ def http_tool(
     send.__annotations__ = {field: known.annotation for field, known in signature.parameters.items()}
     # A little longer than the request may take, so that the request's own limit speaks first.
     return tool(name=name, timeout=timeout + timedelta(seconds=5), **declared)(send)
+
+
+def _made(headers: _Headers) -> httpx.Headers:
+    return httpx.Headers(headers() if callable(headers) else headers)
+
+
+def _probe(url: str, known: Set[str], headers: _Headers) -> Callable[..., Awaitable[ProbeResult | ProbeAnswer]]:
+    """A probe that asks at *url* what became of a request."""
+    placeholders = _placeholders(url)
+    if unknown := sorted({*placeholders} - known - {_KEY}):
+        raise ValueError(f"the placeholder {unknown[0]} is not a parameter of the tool")
+    if _KEY in known and _KEY in placeholders:
+        raise ValueError(f"a parameter named {_KEY} cannot be told from the key")
+
+    async def ask(ctx: ToolContext, **arguments: Any) -> ProbeResult | ProbeAnswer:
+        values = {**to_jsonable_python(arguments), _KEY: _header(ctx.idempotency_key)}
+        try:
+            target = httpx.URL(url.format(**{field: _segment(values[field]) for field in placeholders}))
+            async with asyncio.timeout(_PROBED_WITHIN):
+                return await _found(target, _made(headers))
+        except Exception as error:  # only its kind: its words may hold a header
+            raise HttpOutcomeUnknown(f"the probe was not answered ({type(error).__name__})") from None
+
+    return ask
+
+
+async def _found(target: httpx.URL, headers: httpx.Headers) -> ProbeResult | ProbeAnswer:
+    async with (
+        httpx.AsyncClient(timeout=_PROBED_WITHIN, follow_redirects=False) as client,
+        client.stream("GET", target, headers=headers) as answer,
+    ):
+        if answer.status_code in _ABSENT:
+            return ProbeAnswer.NOT_EXECUTED
+        if not answer.is_success:
+            return ProbeAnswer.UNKNOWN
+        return ProbeResult(ProbeAnswer.EXECUTED, await _beginning(answer))
+
+
+async def _beginning(answer: httpx.Response) -> Any:
+    """What was answered, as JSON or as text, up to a limit: that it was answered is what counts."""
+    read = b""
+    async for chunk in answer.aiter_bytes():
+        read = (read + chunk)[:_MOST_PROBED]
+        if len(read) == _MOST_PROBED:
+            break
+    try:
+        return json.loads(read)
+    except (ValueError, RecursionError):
+        return read.decode(answer.encoding or "utf-8", "replace")
 
 
 def _placeholders(url: str) -> list[str]:

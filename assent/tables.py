@@ -13,16 +13,30 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from assent.contracts import Approvers, DecisionKind, Identity, Judged, Outcome, State, Verdict, VerdictKind
-from assent.door import Approval
+from assent.contracts import (
+    Approvers,
+    DecisionKind,
+    Identity,
+    Judged,
+    Outcome,
+    Ruled,
+    RuledKind,
+    RulingKind,
+    Settlement,
+    State,
+    Status,
+    Verdict,
+    VerdictKind,
+)
+from assent.door import Approval, FrozenReview
 
 MASK = "•••"
 """What stands in the place of a sensitive argument."""
 _UNLIMITED = 1_000_000
 """The width of a pipe: nothing is wrapped or cut where no terminal asks for it."""
-_COLUMNS = ("ID", "STATUS", "TOOL", "REQUESTED", "RISK", "REQUESTER")
+MAY_GO_ON = "The worker that ran it is not known to be dead: the call may still take effect."
 _FEWEST_COLUMNS = 3
-_SHORT = ("STATUS", "REQUESTED", "RISK", "WHEN", "DECISION", "VERDICT")
+_SHORT = ("STATUS", "REQUESTED", "RISK", "AGE", "WHEN", "DECISION", "VERDICT")
 """Columns that are never wrapped."""
 _SHORT_HASH = 12
 _STYLES: Mapping[str, str] = {
@@ -82,17 +96,19 @@ def _arguments(state: State) -> dict[str, Any] | None:
 
 
 class Listing:
-    """Approvals, one on each line, with as many columns as fit; a pipe gets them all."""
+    """Lines of a table with as many columns as fit; a pipe gets them all."""
 
-    def __init__(self, approvals: Sequence[Approval]) -> None:
-        self._approvals = approvals
+    def __init__(self, columns: Sequence[str], lines: Sequence[Sequence[Text]], nothing: str) -> None:
+        self._columns = columns
+        self._lines = lines
+        self._nothing = nothing
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if not self._approvals:
-            yield Text("No approvals.")
+        if not self._lines:
+            yield Text(self._nothing)
             return
         unbounded = options.update(max_width=_UNLIMITED)
-        table = self._table(len(_COLUMNS))
+        table = self._table(len(self._columns))
         while len(table.columns) > _FEWEST_COLUMNS:
             if console.measure(table, options=unbounded).maximum <= options.max_width:
                 break
@@ -100,30 +116,62 @@ class Listing:
         yield table
 
     def _table(self, columns: int) -> Table:
-        table = _table(*_COLUMNS[:columns])
-        for approval in self._approvals:
-            cells = (
-                _text(approval.approval_id),
-                _coloured(approval.status),
-                _text(approval.tool or "-"),
-                _text(f"{approval.requested_at.astimezone():%Y-%m-%d %H:%M}"),
-                _coloured(approval.risk or "-"),
-                _text(approval.requester or "-"),
-            )
+        table = _table(*self._columns[:columns])
+        for cells in self._lines:
             table.add_row(*cells[:columns])
         return table
 
 
-def approval_page(state: State, outcome: Outcome | None = None) -> RenderableType:
+def listing(approvals: Sequence[Approval]) -> Listing:
+    """Approvals, one on each line."""
+    lines = [
+        (
+            _text(approval.approval_id),
+            _coloured(approval.status),
+            _text(approval.tool or "-"),
+            _text(f"{approval.requested_at.astimezone():%Y-%m-%d %H:%M}"),
+            _coloured(approval.risk or "-"),
+            _text(approval.requester or "-"),
+        )
+        for approval in approvals
+    ]
+    return Listing(("ID", "STATUS", "TOOL", "REQUESTED", "RISK", "REQUESTER"), lines, "No approvals.")
+
+
+def frozen_listing(reviews: Sequence[FrozenReview]) -> Listing:
+    """Frozen calls, one on each line."""
+    now = datetime.now(UTC)
+    lines = [
+        (
+            _text(review.approval_id),
+            _text(_span(int((now - review.frozen_at).total_seconds()))),
+            _text(review.tool or "-"),
+            _coloured(review.risk or "-"),
+            _text(review.requester or "-"),
+        )
+        for review in reviews
+    ]
+    return Listing(("ID", "AGE", "TOOL", "RISK", "REQUESTER"), lines, "Nothing is frozen.")
+
+
+def approval_page(state: State, outcome: Outcome | None = None, settlement: Settlement | None = None) -> RenderableType:
     """One approval: what it is, what would run, what was decided, how it ended."""
-    parts: list[RenderableType] = [_facts(state)]
-    if (arguments := _arguments(state)) is not None:
-        parts.append(_section("Arguments", _arguments_table(arguments, state.sensitive)))
+    parts = [call_page(state)]
     if state.decisions:
         parts.append(_section("Decisions", _decisions_table(state.decisions)))
     if outcome is not None:
         parts.append(_result(outcome))
+    if state.status is Status.FROZEN:
+        parts.append(_settlement(state.approval_id, settlement))
     return Group(*parts)
+
+
+def call_page(state: State) -> RenderableType:
+    """What an approval is about, and what would run."""
+    arguments = _arguments(state)
+    if arguments is None:
+        return _facts(state)
+    return Group(_facts(state), _section("Arguments", _arguments_table(arguments, state.sensitive)))
 
 
 def outcome_page(outcome: Outcome) -> RenderableType:
@@ -169,6 +217,47 @@ def _already(verdict: Verdict) -> str:
     return f"{who}, and it ended as {verdict.status}" if verdict.status else who
 
 
+def ruled_sentence(ruled: Ruled, approval_id: str, operator: Identity) -> str:
+    """What became of a ruling, in a sentence."""
+    match ruled.kind:
+        case RuledKind.SETTLED:
+            return f"Settled: {_happened(ruled.settlement)}."
+        case RuledKind.RETRYING:
+            return f"It is being tried again. What became of it: assent show {visible(approval_id)}"
+        case RuledKind.FORBIDDEN:
+            return f"Not settled: {visible(str(operator))} is no operator (ASSENT_OPERATORS)."
+        case RuledKind.ALREADY_SETTLED:
+            return f"Not settled: {_settler(ruled.settlement)} settled it before: {_happened(ruled.settlement)}."
+
+
+def _happened(settlement: Settlement | None) -> str:
+    if settlement is None:
+        return "it is known what became of it"
+    return "it was executed" if settlement.kind is RulingKind.EXECUTED else "it was not executed"
+
+
+def _settler(settlement: Settlement | None) -> str:
+    person = settlement.settled_by if settlement else None
+    return visible(str(person)) if person else "the tool's probe"
+
+
+def _settlement(approval_id: str, settlement: Settlement | None) -> RenderableType:
+    """What a frozen call turned out to be."""
+    if settlement is None:
+        ways = f"assent settle {approval_id} executed|not-executed|retry --as … --reason …"
+        return _section("Settlement", _text("Open: find out whether it took effect, then"), _text(ways))
+    facts = _pairs(
+        {
+            "Found": _text(_happened(settlement) + (", after it was tried again" if settlement.retried else "")),
+            "By": _text(_settler(settlement)),
+            "When": _text(_moment(settlement.settled_at)),
+            "Reason": _optional(settlement.reason),
+            "Result": _text(json.dumps(settlement.content, ensure_ascii=False)) if settlement.content else None,
+        }
+    )
+    return _section("Settlement", facts)
+
+
 def _facts(state: State) -> Table:
     return _pairs(
         {
@@ -203,10 +292,15 @@ def _deadline(state: State) -> str:
     left = int((state.deadline - datetime.now(UTC)).total_seconds())
     if state.status is not None or state.decided_by is not None or left <= 0:
         return _moment(state.deadline)
-    for unit, seconds in (("d", 86400), ("h", 3600), ("min", 60)):
-        if left >= 2 * seconds:
-            return f"{_moment(state.deadline)} (in {left // seconds} {unit})"
-    return f"{_moment(state.deadline)} (in {left} s)"
+    return f"{_moment(state.deadline)} (in {_span(left)})"
+
+
+def _span(seconds: int) -> str:
+    """A time in the largest unit that says enough."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length} {unit}"
+    return f"{max(seconds, 0)} s"
 
 
 def _moment(at: datetime) -> str:

@@ -130,7 +130,7 @@ class TemporalReviews:
 
     async def _was_settled(self, approval_id: str, ruling: Ruling, settled: Settlement) -> Ruled:
         """What a ruling on a settled call is told: the same as the first time, if it is the one that settled it."""
-        offset: int | None = 0
+        offset = 0 if ruling.ruling_id is not None else None
         while offset is not None:
             recalled = await self._recall(Recall(kind=RecallKind.AUDIT, approval_id=approval_id, offset=offset))
             for record in recalled.entries:

@@ -186,7 +186,7 @@ def tool(
     probe: `probe(ctx, **arguments)`, asked when the outcome is unknown.
     probe_for: how long it is asked, with growing pauses, before only a person is left to ask.
     in_flight: how long after its beginning a call may still take effect. A probe's "not executed" counts only after
-        that, or once the body is known to have ended.
+        that; where nothing is said, only once the body is known to have ended.
     sensitive: parameters that are never shown in clear.
     max_ttl: the longest that an approval of this tool may wait.
     """

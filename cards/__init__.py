@@ -7,7 +7,7 @@ from cards.notices import settled_notice
 from cards.reviews import review_card
 from cards.rulings import RulingClick, UnfitRuling
 from cards.showing import Attachment, File, ReviewShowing, Showing
-from cards.toasts import Toast, not_recorded, refused_ruling, ruled_toast, toast, unreadable
+from cards.toasts import Toast, not_in_time, not_recorded, refused_ruling, ruled_toast, toast, unreadable
 from cards.verifier import Refused, Verifier
 from cards.wording import Wording
 
@@ -27,6 +27,7 @@ __all__ = [
     "Verifier",
     "Wording",
     "card",
+    "not_in_time",
     "not_recorded",
     "overflow",
     "parse_event",

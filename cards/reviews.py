@@ -14,7 +14,7 @@ from cards.settled import STYLES, settled, settled_state
 from cards.settling import settling
 from cards.showing import ReviewShowing
 from cards.sights import AMPLE, TIGHT, Room, late_truths, may_go_on, reported
-from cards.wording import Wording
+from cards.wording import Both, Wording
 
 _MOST_ROWS = 8
 """Arguments beyond these are shown together: there is more to say here than on an approval's card."""
@@ -94,11 +94,18 @@ class _Draft:
         frozen, say = self._showing.frozen, self._say
         rows = [row(say("card.frozen_since"), markdown(local_time(frozen.frozen_at)))]
         rows += reported(frozen, self._showing.examined, say, self._room)
-        asked = say("card.probes", count=str(frozen.probes)) if frozen.has_probe else say("card.no_probe")
-        rows.append(row(say("card.probed"), div(asked)))
+        rows.append(row(say("card.probed"), div(self._probed())))
         if frozen.retries:
             rows.append(row(say("card.retries"), div(str(frozen.retries))))
         return rows
+
+    def _probed(self) -> Both:
+        frozen, say = self._showing.frozen, self._say
+        if not frozen.has_probe:
+            return say("card.no_probe")
+        if not frozen.probes:
+            return say("card.not_probed")
+        return say("card.probes_made" if self._showing.settlement else "card.probes", count=str(frozen.probes))
 
     def _asked_for(self, fitted: Fitted) -> list[Element]:
         """What was approved, by whom and for whom."""
@@ -143,11 +150,12 @@ class _Draft:
         room = accumulate(weight(each) + 2 for each in listed)
         fitting = [each for each, so_far in zip(listed, room, strict=True) if so_far <= _JOINED_BYTES]
         text = ", ".join(fitting if len(fitting) == len(listed) else [*fitting, "…"])
-        return [row(say("card.joined", count=str(len(others))), div(text, text_color="grey"))]
+        label = "card.also_settled" if self._showing.settlement else "card.joined"
+        return [row(say(label, count=str(len(others))), div(text, text_color="grey"))]
 
     def _link(self) -> list[Element]:
         found = web_address(self._showing.url) if self._showing.url else None
-        return [link("temporal", self._say("card.open_temporal"), found[0], "text")] if found else []
+        return [link("temporal", self._say("card.open_temporal"), found[0], "primary_text")] if found else []
 
 
 def _state_of(showing: ReviewShowing) -> str:

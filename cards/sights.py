@@ -55,7 +55,7 @@ def reported(frozen: FrozenCall, examined: Examined, wording: Wording, room: Roo
 def _last(sight: Sight, wording: Wording, room: Room) -> list[Element]:
     rows = [row(wording("card.attempt"), div(str(sight.attempt)))]
     if sight.worker:
-        rows.append(row(wording("card.worker"), div(shortened(one_line(sight.worker), _WORKER_CHARACTERS))))
+        rows.append(row(wording("card.worker"), div(one_line(shortened(sight.worker, _WORKER_CHARACTERS)))))
     if sight.began_at:
         rows.append(row(wording("card.began"), markdown(local_time(sight.began_at))))
     if sight.ended_at:
@@ -79,7 +79,7 @@ def _earlier(sights: list[Sight], wording: Wording, room: Room) -> Element:
 
 def _on_one_line(sight: Sight) -> str:
     """Which attempt, by which worker, from when to when; the same in every language."""
-    worker = escaped(shortened(one_line(sight.worker), _EARLIER_WORKER_CHARACTERS)) if sight.worker else "–"
+    worker = escaped(shortened(sight.worker, _EARLIER_WORKER_CHARACTERS)) if sight.worker else "–"
     began, ended = (local_time(at) if at else "…" for at in (sight.began_at, sight.ended_at))
     return f"**{sight.attempt}** · {worker} · {began} – {ended}"
 

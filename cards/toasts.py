@@ -88,6 +88,11 @@ def not_recorded(wording: Wording) -> Toast:
     return Toast.of("error", wording("toast.not_recorded"))
 
 
+def not_in_time(wording: Wording) -> Toast:
+    """The answer to a click on a review of which nobody can say yet what became of it."""
+    return Toast.of("error", wording("toast.not_in_time"))
+
+
 def _text(verdict: Verdict, kind: DecisionKind, wording: Wording, name: str | None) -> Both:
     if verdict.kind is VerdictKind.ACCEPTED:
         return wording("toast.approved" if kind is DecisionKind.APPROVE else "toast.rejected")

@@ -54,6 +54,8 @@ class Ending(Frozen):
     error: str | None = None
     body_ended: bool = True
     """Whether the tool's own code has ended; one that ran out of time may still go on."""
+    content_left_out: bool = False
+    """Whether the content stands for one that could not be recorded: the same end, told a second time."""
 
 
 async def begin(
@@ -132,7 +134,7 @@ async def finish(
     assert claim is not None, "a claim is never deleted"
     if recorded.rowcount == 1:
         await audit.append(connection, call.approval_id, [execution_entry(claim, now)])
-    elif claim.holder != holder.token or claim.state != ending.state or _data(claim) != _data_of(ending):
+    elif not _is_recorded(claim, holder, ending):
         late = insert(connection, late_results).values(
             holder=holder.token,
             consent=call.consent,
@@ -348,8 +350,10 @@ def content_of(claim: Row[Any]) -> Content:
     return Content(data=claim.content if claim.content is not None else b"null", note=claim.note)
 
 
-def _data(claim: Row[Any]) -> bytes:
-    return bytes(claim.content or b"")
+def _is_recorded(claim: Row[Any], holder: Holder, ending: Ending) -> bool:
+    """Whether the claim already says what this attempt says of its end."""
+    same_content = ending.content_left_out or bytes(claim.content or b"") == _data_of(ending)
+    return bool(claim.holder == holder.token and claim.state == ending.state and same_content)
 
 
 def _data_of(ending: Ending) -> bytes:

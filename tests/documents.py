@@ -125,7 +125,7 @@ class Curl:
     @property
     def approval_id(self) -> str | None:
         """The approval that it is about, by its path."""
-        found = re.match(r"/v1/(?:approvals|audit)/([^/?]+)", self.target)
+        found = re.match(r"/v1/(?:approvals|audit|frozen)/([^/?]+)", self.target)
         return found[1] if found else None
 
 

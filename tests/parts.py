@@ -43,9 +43,16 @@ class TemporalServer:
     """A development server, in memory or on a file, that can be killed and started again."""
 
     def __init__(
-        self, *, file: Path | None = None, namespaces: int = 0, settings: Sequence[str] = (), bare: bool = False
+        self,
+        *,
+        file: Path | None = None,
+        namespaces: int = 0,
+        settings: Sequence[str] = (),
+        bare: bool = False,
+        with_ui: bool = False,
     ) -> None:
         self.port = free_port()
+        self.ui_port = free_port() if with_ui else None
         self.address = f"127.0.0.1:{self.port}"
         self._file = file
         self._namespaces = namespaces
@@ -54,7 +61,8 @@ class TemporalServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = [temporal_binary(), "server", "start-dev", "--headless", "--log-level", "never"]
+        command = [temporal_binary(), "server", "start-dev", "--log-level", "never"]
+        command += ["--headless"] if self.ui_port is None else ["--ui-port", str(self.ui_port)]
         command += ["--ip", "127.0.0.1", "--port", str(self.port)]
         for queue in ("transfer", "visibility"):  # a deleted workflow is gone once these queues were acknowledged
             command += ["--dynamic-config-value", f'history.{queue}ProcessorUpdateAckInterval="200ms"']

@@ -34,7 +34,8 @@ async def test_every_operation_names_its_problems(web: Web) -> None:
     assert {
         "/v1/approvals", "/v1/approvals/{approval_id}", "/v1/approvals/{approval_id}/cancel",
         "/v1/approvals/{approval_id}/decide", "/v1/approvals/{approval_id}/content", "/v1/tools",
-        "/v1/audit/{approval_id}",
+        "/v1/audit/{approval_id}", "/v1/frozen", "/v1/frozen/{approval_id}/settle",
+        "/v1/approvals/{approval_id}/settlement",
     } <= set(paths)  # fmt: skip
     for path, methods in paths.items():
         for operation in methods.values() if path.startswith("/v1/") else ():

@@ -178,12 +178,21 @@ def test_any_request_makes_cards_that_keep_the_rules(arguments: dict[str, Any], 
     words = storable(text)
     hostile = asked(arguments, description=words, request_reason=words, asked_by=words[:60] or None)
     file = overflow(hostile, WORDING)
-    for review in reviews(hostile, words):
-        kept(review_card(review, WORDING))
     for showing in showings(hostile, words):
         shown = read(showing)
         if showing.attachment is None and file is not None:
             assert "approve" not in json.dumps([each.get("name") for each in shown["body"]["elements"]])
+
+
+@given(arguments=st.dictionaries(TEXT, VALUES, max_size=25), text=TEXT)
+@settings(unhurried, max_examples=25)
+def test_any_frozen_request_makes_cards_that_keep_the_rules(arguments: dict[str, Any], text: str) -> None:
+    words = storable(text)
+    hostile = asked(arguments, description=words, request_reason=words, asked_by=words[:60] or None)
+    for review in reviews(hostile, words):
+        kept(review_card(review, WORDING))
+    for settlement in settlements(hostile, words):
+        kept(settled_notice(settlement, hostile, WORDING))
 
 
 @given(arguments=st.dictionaries(TEXT, VALUES, max_size=25))

@@ -1,4 +1,4 @@
-"""What people read of a frozen call: on the operators' card, on the approval's own, and in the conversation."""
+"""What operators read of a frozen call, and how they settle it."""
 
 from __future__ import annotations
 
@@ -11,32 +11,20 @@ import pytest
 
 from assent.contracts import (
     Identity,
-    Outcome,
     Plan,
     Risk,
-    Ruled,
-    RuledKind,
     RulingKind,
     Settlement,
-    Status,
     Surface,
 )
 from assent.messages import Examined, FrozenCall, LateResult, Sight, ToolCall
-from assent.payload import sha256
 from cards import (
-    Attachment,
     ReviewShowing,
     Showing,
-    UnfitRuling,
-    overflow,
-    refused_ruling,
     review_card,
-    ruled_toast,
-    settled_notice,
 )
-from cards.rulings import _UNFIT
-from tests.test_cards import APPROVED, NOW, WORDING, built, buttons, plan, said
-from tests.test_cards_rules import check, markdowns, objects, plain_texts
+from tests.test_cards import NOW, WORDING, built, buttons, plan, said
+from tests.test_cards_rules import check, objects, plain_texts
 
 URL = "https://temporal.example/namespaces/default/workflows/frozen%2Fabc"
 SETTLED = Settlement(
@@ -96,17 +84,6 @@ def shown(showing: ReviewShowing) -> dict[str, Any]:
     return check_card(check(review_card(showing, WORDING)))
 
 
-def told(settlement: Settlement, of: Plan | None = None) -> dict[str, Any]:
-    from simulator.cards import check_card
-
-    return check_card(check(settled_notice(settlement, of or plan(), WORDING)))
-
-
-def settled(settlement: Settlement, **fields: Any) -> dict[str, Any]:
-    outcome = Outcome(approval_id="inv-42", status=Status.FROZEN, reason="no answer")
-    return built(Showing(plan=plan(), decided=APPROVED, outcome=outcome, ended_at=NOW, settlement=settlement, **fields))
-
-
 def every_review() -> Iterator[ReviewShowing]:
     for risk in Risk:
         yield review(plan(risk=risk))
@@ -130,9 +107,6 @@ def inputs(card: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in objects(card) if each.get("tag") == "input"}
 
 
-# The operators' card
-
-
 @pytest.mark.parametrize("showing", list(every_review()))
 def test_every_review_makes_a_card_that_the_platform_takes(showing: ReviewShowing) -> None:
     assert set(shown(showing)["config"]) == {"update_multi", "enable_forward", "summary"}
@@ -153,7 +127,7 @@ def test_an_open_review_tells_all_that_is_known() -> None:
     for part in (
         *("Send an invoice to a customer.", "The customer asked for it.", "billing-agent", "acme", "Travel"),
         *("the tool did not answer within its time", "the worker went silent", "71@tools-1"),
-        *("has ended", "3 times so far", "inv-43, inv-44", "Also waiting (2)", plan().payload_sha256[:12]),
+        *("has ended", "3 × so far", "inv-43, inv-44", "Also waiting (2)", plan().payload_sha256[:12]),
     ):
         assert part in text
     for someone in ("ou_ann", "ou_ben"):
@@ -190,9 +164,8 @@ def test_many_arguments_of_a_review_are_all_there() -> None:
 )
 def test_a_worker_that_may_live_is_warned_of(sights: tuple[Sight, ...], warns: bool) -> None:
     found = shown(review(None, *sights))
-    assert ("**The worker that ran it is not known to be dead: the call may still take effect.**" in said(found)) == (
-        warns
-    )
+    warning = "**The worker that ran it is not known to be dead: the call may still take effect.**"
+    assert (warning in said(found)) == warns
     assert ("该调用仍可能生效" in said(found, "zh_cn")) == warns
 
 
@@ -281,147 +254,27 @@ def test_only_a_plain_address_is_linked(url: str | None) -> None:
     assert "twin" not in buttons(built(twin))
 
 
-# What was settled
-
-
-@pytest.mark.parametrize("where", ["the approval's card", "the operators' card", "the conversation"])
 @pytest.mark.parametrize(
-    ("settlement", "colour", "state", "expected"),
+    ("fields", "settlement", "expected"),
     [
-        (SETTLED, "green", "Settled: it happened", ["It did happen.", "Settled by <person id='ou_olga'", "outbox"]),
-        (REFUTED, "grey", "Settled: it did not happen", ["It did not happen.", "ou_olga", "Nothing was sent."]),
-        (PROBED, "green", "Settled: it happened", ["Found out from the tool itself", '"invoice": "2026-42"']),
-        (RETRIED, "green", "Settled: it happened", ["It had been tried again", '"invoice": "2026-42"']),
+        ({"probes": 3}, None, "3 × so far, without a clear answer"),
+        ({"probes": 0}, None, "Not yet"),
+        ({"has_probe": False}, None, "it has no probe"),
+        ({"probes": 3}, PROBED, "3 ×"),
     ],
 )
-def test_a_settlement_says_what_by_whom_when_and_why(
-    where: str, settlement: Settlement, colour: str, state: str, expected: list[str]
+def test_a_review_says_how_often_the_tool_was_asked(
+    fields: dict[str, Any], settlement: Settlement | None, expected: str
 ) -> None:
-    if where == "the approval's card":
-        found = settled(settlement)
-    elif where == "the operators' card":
-        found = shown(review(settlement=settlement))
-    else:
-        found = told(settlement)
-    assert found["header"]["template"] == colour
-    assert found["header"]["text_tag_list"][0]["text"]["content"] == state
-    for part in (*expected, f"millisecond='{int(settlement.settled_at.timestamp() * 1000)}'"):
-        assert part in said(found)
-    assert "已核实" in said(found, "zh_cn")
-    assert found["config"]["summary"]["content"].startswith(f"{state}: send_invoice")
+    text = said(shown(review(frozen=frozen(plan(), **fields), settlement=settlement)))
+    assert expected in text
+    assert ("clear answer" in text) == ("clear answer" in expected)
 
 
-def test_a_settled_approval_no_longer_says_that_it_is_unknown() -> None:
-    found = settled(SETTLED)
-    assert "not known" not in said(found)
-    assert "Approved by <person id='ou_ben'" in said(found)
-    assert "callback" not in json.dumps(found)
-
-
-def test_an_approval_that_was_ended_by_hand_can_be_settled() -> None:
-    found = built(Showing(plan=plan(), decided=APPROVED, settlement=SETTLED))
-    assert "It did happen." in said(found)
-    assert "running" not in said(found)
-
-
-def test_what_is_known_anyway_is_not_settled_over() -> None:
-    outcome = Outcome(approval_id="inv-42", status=Status.EXECUTED, content="sent")
-    found = built(Showing(plan=plan(), decided=APPROVED, outcome=outcome, settlement=REFUTED))
-    assert found["header"]["template"] == "green"
-    assert "did not happen" not in said(found)
-
-
-def test_what_did_not_happen_has_no_result() -> None:
-    refuted = REFUTED.model_copy(update={"content": "a secret result"})
-    for found in (settled(refuted), shown(review(settlement=refuted)), told(refuted)):
-        assert "a secret result" not in json.dumps(found)
-
-
-def test_a_preview_of_a_settled_result_says_so() -> None:
-    long = SETTLED.model_copy(update={"content": "r" * 300, "truncated": True})
-    assert "… only the beginning" in said(told(long))
-    assert "… only the beginning" not in said(told(SETTLED))
-
-
-def test_the_requester_is_notified_of_the_settlement() -> None:
-    found = told(REFUTED)
-    assert "<at id=ou_ann></at> It is now known what became of your request." in markdowns(found)
-    assert buttons(found) == {}
-    nobody = told(REFUTED, plan(requester=Identity(open_id="all")))
-    assert "<at " not in json.dumps(nobody)
-
-
-# A call whose twin is frozen
-
-
-def test_a_pending_card_warns_that_the_same_call_is_frozen() -> None:
-    found = built(Showing(plan=plan(frozen_twin="inv-41"), twin_url=URL))
-    assert "The very same call is frozen" in json.dumps(found["body"]["elements"][0])
-    for part in ("whether it took effect is not known", "will not run it until that is settled", "inv-41"):
-        assert part in said(found)
-    assert "即使同意本申请也不会执行" in said(found, "zh_cn")
-    assert buttons(found)["twin"]["behaviors"] == [{"type": "open_url", "default_url": URL}]
-    assert {"approve", "reject"} <= set(buttons(found))
-
-
-def test_a_call_that_may_be_repeated_only_says_that_its_twin_is_frozen() -> None:
-    text = said(built(Showing(plan=plan(frozen_twin="inv-41", retry_safe=True))))
-    assert "The very same call is frozen" in text
-    assert "until that is settled" not in text
-
-
-def test_without_a_frozen_twin_there_is_no_warning() -> None:
-    found = built(Showing(plan=plan(), twin_url=URL))
-    assert "frozen" not in said(found)
-    assert "twin" not in buttons(found)
-
-
-def test_a_decided_card_warns_no_more() -> None:
-    assert "very same call" not in said(built(Showing(plan=plan(frozen_twin="inv-41"), decided=APPROVED)))
-
-
-@pytest.mark.parametrize("length", range(17_000, 25_000, 250))
-def test_the_warning_and_its_link_never_take_the_room_of_what_is_approved(length: int) -> None:
-    of = plan({"body": "x" * length}, frozen_twin="i" * 200)
-    file = overflow(of, WORDING)
-    attachment = Attachment(name=file.name, size=len(file.data), sha256=sha256(file.data)) if file else None
-    for url in (None, URL, "https://x.example/" + "a" * 1900):
-        found = built(Showing(plan=of, twin_url=url, attachment=attachment))
-        assert "approve" in buttons(found)
-
-
-# What an operator is told
-
-
-@pytest.mark.parametrize("kind", RulingKind)
-@pytest.mark.parametrize("became", RuledKind)
-def test_every_ruling_has_a_toast_in_both_languages(kind: RulingKind, became: RuledKind) -> None:
-    for settlement in (None, SETTLED, REFUTED):
-        answer = ruled_toast(Ruled(kind=became, settlement=settlement), kind, WORDING).answer()["toast"]
-        assert answer["type"] in {"info", "success", "error"}
-        assert answer["content"] == answer["i18n"]["en_us"] != answer["i18n"]["zh_cn"]
-
-
-def test_the_second_operator_is_told_who_was_first_and_what_was_settled() -> None:
-    ruled = Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=REFUTED)
-    toast = ruled_toast(ruled, RulingKind.EXECUTED, WORDING, name="韩梅梅\u202e")
-    assert toast.content == "韩梅梅⟦U+202E⟧ settled this already. It stands at: Settled: it did not happen."
-    assert toast.i18n["zh_cn"] == "韩梅梅⟦U+202E⟧ 已处理该复核，当前状态：已核实：未生效"
-
-
-def test_toasts_tell_what_was_settled() -> None:
-    texts = {kind: ruled_toast(Ruled(kind=RuledKind.SETTLED), kind, WORDING).content for kind in RulingKind}
-    assert texts[RulingKind.EXECUTED] == "Settled: it happened."
-    assert texts[RulingKind.NOT_EXECUTED] == "Settled: it did not happen."
-    again = Ruled(kind=RuledKind.SETTLED, settlement=SETTLED)
-    assert ruled_toast(again, RulingKind.RETRY, WORDING).content == "Settled: it happened."
-
-
-def test_every_refusal_says_that_nothing_was_changed() -> None:
-    known = ["wrong_hash", "not_certain", "no_reason", "bad_content", "not_a_result", "tampered", "missing"]
-    assert set(_UNFIT) <= set(known)
-    texts = [refused_ruling(why, WORDING) for why in (*known, "{something else}")]
-    assert len({toast.content for toast in texts}) == len(texts)
-    assert all(toast.type == "error" and "hanged" in toast.content for toast in texts)
-    assert all("未做任何更改" in toast.i18n["zh_cn"] for toast in texts)
-    assert all(str(UnfitRuling(why)) for why in _UNFIT)
+def test_as_many_waiting_approvals_are_named_as_there_is_room_for() -> None:
+    crowd = tuple(f"inv-{n:04}" for n in range(1000))
+    text = said(shown(review(frozen=frozen(plan(), joined=crowd))))
+    assert "Also waiting (1000)" in text
+    assert "inv-0000, inv-0001" in text
+    assert "inv-0999" not in text
+    assert "Also settled (1000)" in said(shown(review(frozen=frozen(plan(), joined=crowd), settlement=SETTLED)))

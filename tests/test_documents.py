@@ -23,12 +23,15 @@ from sqlalchemy import text
 from activities.announcements import AnnouncementActivities
 from activities.cards import CardActivities
 from activities.feishu import Feishu
+from activities.review_cards import ReviewCards
 from assent import (
     ApprovalHandle,
     Assent,
     Decision,
     Identity,
     Outcome,
+    Ruled,
+    Ruling,
     errors,
     names,
     tools,
@@ -65,10 +68,16 @@ from workers.tools import tool_workers
 ME = Identity(open_id="ou_me")
 ASKER = Identity(open_id="ou_requester")
 """On whose behalf the documents ask over HTTP."""
-TOKENS = {"AGENT_TOKEN": "secret-billing-agent", "APPROVER_TOKEN": "secret-approver"}
+OPERATOR = Identity(open_id="ou_operator")
+TOKENS = {
+    "AGENT_TOKEN": "secret-billing-agent",
+    "APPROVER_TOKEN": "secret-approver",
+    "OPERATOR_TOKEN": "secret-operations",
+}
 RIGHTS: dict[str, dict[str, Any]] = {
     "billing-agent": {"tools": ["send_*"], "on_behalf_of": [str(ASKER)]},
     "approver": {"tools": ["*"], "on_behalf_of": ["*"], "may_decide": True},
+    "operations": {"tools": ["*"], "on_behalf_of": ["*"], "may_settle": True},
 }
 
 
@@ -134,6 +143,7 @@ async def documented(
         feishu_encrypt_key=SecretStr("encrypt-key"),
         tokens=write_tokens(directory, RIGHTS),
         callback_secret=SecretStr("callback-secret"),
+        operators=(OPERATOR,),
     )
     await set_up(client, settings)
     async with AsyncExitStack() as stack:
@@ -143,7 +153,9 @@ async def documented(
         feishu = Feishu(app_id="cli_assent", app_secret="s", domain="http://feishu", transport=agreeable_feishu())
         stack.push_async_callback(feishu.close)
         cards = CardActivities(ledger, feishu, Wording.load())
-        own = (approvals_worker(client, ledger, settings, cards), outbound_worker(client, settings, cards))
+        reviews = ReviewCards(ledger, feishu, Wording.load(), settings, cards)
+        outbound = outbound_worker(client, ledger, settings, cards, reviews)
+        own = (approvals_worker(client, ledger, settings, cards), outbound)
         for worker in (*own, *tool_workers(client, ledger, registry)):
             await stack.enter_async_context(worker)
         address = await stack.enter_async_context(served(webhook.create_app(settings, client)))
@@ -203,7 +215,7 @@ async def call(curl: Curl, http: httpx.AsyncClient, service: Documented) -> http
 
     async def answered() -> httpx.Response | None:
         answer = await http.request(curl.method, curl.target, headers=headers, json=body)
-        is_behind = "status=" in curl.target and not agrees(curl.answer, answer.json())
+        is_behind = "?" in curl.target and "wait=" not in curl.target and not agrees(curl.answer, answer.json())
         return None if is_behind else answer
 
     if "wait=" in curl.target:
@@ -222,8 +234,10 @@ async def filed(service: Service, approval_id: str) -> ApprovalHandle:
     try:
         await handle.state()
     except errors.ApprovalNotFound:
-        arguments = SAMPLE_ARGUMENTS["send_invoice"]
-        await service.gate.request("send_invoice", arguments, requester=ASKER, approval_id=approval_id)
+        tool = "transfer_money" if approval_id.startswith("transfer") else "send_invoice"
+        await service.gate.request(tool, SAMPLE_ARGUMENTS[tool], requester=ASKER, approval_id=approval_id)
+        if tool == "transfer_money":
+            assert (await service.decided(handle, actor=ASKER)).status == "frozen"
     return handle
 
 
@@ -315,7 +329,7 @@ async def approved(service: Service, name: str, arguments: dict[str, Any], actor
 
 
 async def test_signals_have_the_documented_form(documented: Service) -> None:
-    decide, cancel = (json.loads(snippet.code) for snippet in snippets("json", OPERATIONS))
+    decide, cancel, _ = (json.loads(snippet.code) for snippet in snippets("json", OPERATIONS))
     fields = re.findall(r"^\| `(\w+)` \|", section(OPERATIONS, "Deciding from Temporal's UI"), re.MULTILINE)
     assert decide.keys() <= set(fields) <= Decision.model_fields.keys()
     for name, form, status in (("decide", decide, "executed"), ("cancel", cancel, "cancelled")):
@@ -324,6 +338,20 @@ async def test_signals_have_the_documented_form(documented: Service) -> None:
         known = {"approval_id": handle.id, "payload_sha256": state.payload_sha256} if name == "decide" else {}
         await documented.client.get_workflow_handle(names.approval_workflow(handle.id)).signal(name, {**form, **known})
         assert (await handle.outcome()).status == status
+
+
+async def test_the_update_has_the_documented_form(documented: Service) -> None:
+    *_, form = (json.loads(snippet.code) for snippet in snippets("json", OPERATIONS))
+    fields = rows(OPERATIONS, "Settling from Temporal's UI").keys()
+    assert form.keys() <= fields == Ruling.model_fields.keys() - {"surface", "proof"}
+    arguments = {**SAMPLE_ARGUMENTS["transfer_money"], "to": "DE-by-update"}
+    handle = await documented.gate.request("transfer_money", arguments, requester=ME)
+    outcome = await documented.decided(handle, actor=ME)
+    review = documented.client.get_workflow_handle(names.review_workflow(str(outcome.idempotency_key)))
+    ruled: Ruled = await review.execute_update("settle", form, result_type=Ruled)
+    assert ruled.kind == "settled"
+    settlement = await handle.settlement()
+    assert (settlement.kind, settlement.content, settlement.settled_by) == ("executed", form["content"], OPERATOR)
 
 
 async def test_saved_views_can_be_queried(documented: Service) -> None:

@@ -24,7 +24,7 @@ from assent import (
 from assent.command import cli
 from assent.problems import Code, problem
 from assent.settings import Settings
-from assent.wire import MAX_WAIT, NewApproval
+from assent.wire import MAX_WAIT, NewApproval, NewRuling
 from cards.controls import MOST_REASON
 from simulator import people
 from tests.documents import (
@@ -113,6 +113,7 @@ async def test_endpoints_fields_and_errors_are_those_of_the_api(tmp_path: Path) 
     assert rows(API, "HTTP API").keys() == operations
     assert rows(OPERATIONS, "Health").keys() <= operations
     assert rows(API, "Asking").keys() == NewApproval.model_fields.keys()
+    assert rows(API, "Frozen calls").keys() == NewRuling.model_fields.keys()
     assert {code: cells[0] for code, cells in rows(API, "Errors").items()} == {
         code: str(problem(code, "").status) for code in Code
     }
@@ -135,6 +136,7 @@ def test_cards_states_verdicts_and_limits_are_those_of_the_code() -> None:
         for key in ("approved", "rejected") if verdict == "accepted" else (verdict,):
             assert texts["toast"][key] in sentence
     assert texts["toast"]["not_recorded"] in section(FEISHU, "What a click is told")
+    assert texts["toast"]["not_in_time"] in section(FEISHU, "The operators' card")
     limits = rows(FEISHU, "Limits")
     assert f"After {FRESH_FOR.days} days" in limits["the age of a card"][0]
     assert str(MOST_REASON) in limits["a reason for rejecting"][0]

@@ -34,8 +34,8 @@ class Gate:
     server: Server
     ledger: Path
 
-    async def approved(self, tool: str, **asked: Any) -> Outcome:
-        handle = await self.service.gate.request(tool, {"body": {"n": 1}}, requester=ME, **asked)
+    async def approved(self, tool: str, *, n: object = 1, **asked: Any) -> Outcome:
+        handle = await self.service.gate.request(tool, {"body": {"n": n}}, requester=ME, **asked)
         return await self.service.decided(handle)
 
     async def told(self, outcome: Outcome) -> bytes:
@@ -104,7 +104,7 @@ async def test_call_of_unknown_effect_is_frozen_and_sent_once(gate: Gate, what: 
     gate.server.answers(503)
     if what != "503":
         gate.server.answer = None if what == "silence" else b""
-    outcome = await gate.approved("http.test.pay")
+    outcome = await gate.approved("http.test.pay", n=what)  # the very same call would not run while one is frozen
     assert (outcome.status, outcome.is_error, len(gate.server.received)) == ("frozen", True, 1)
     assert b"s3cr3t" not in await gate.told(outcome)
 

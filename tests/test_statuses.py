@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from assent import Identity, Status, names
+from assent.messages import FrozenCall
 from tests.conftest import ME, Service
 from tests.tools import marks
 
@@ -112,8 +113,8 @@ async def test_raising_tool_is_frozen_and_its_review_can_be_queried(service: Ser
     assert await service.events(handle.id) == ["write_request", "confirm", "execute_unknown"]
     assert outcome.idempotency_key is not None
     review = await review_of(service, outcome.idempotency_key)
-    assert review["approval_id"] == handle.id
-    assert review["error"] == "RuntimeError: " + "x" * 10
+    assert review.call.approval_id == handle.id
+    assert review.error == "RuntimeError: " + "x" * 10
 
 
 async def test_unknown_tool_and_invalid_arguments_fail_before_anyone_is_bothered(service: Service) -> None:
@@ -132,10 +133,10 @@ async def test_unknown_tool_and_invalid_arguments_fail_before_anyone_is_bothered
         assert await service.events(outcome.approval_id) == ["write_request", "execute_failed"]
 
 
-async def review_of(service: Service, idempotency_key: str) -> dict[str, object]:
+async def review_of(service: Service, idempotency_key: str) -> FrozenCall:
     review = service.client.get_workflow_handle(names.review_workflow(idempotency_key))
     assert (await review.describe()).status is not None
-    answer: dict[str, object] = await review.query("state")
+    answer: FrozenCall = await review.query("state", result_type=FrozenCall)
     return answer
 
 

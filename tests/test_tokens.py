@@ -122,7 +122,15 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
 def test_the_command_shows_a_token_once_and_prints_what_the_file_needs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "assent", "token", "助手", "--tools", "send_*", "--tools", "read"]
     done = subprocess.run(
-        [*command, "--on-behalf-of", "open_id:ou_1", "--may-decide", "--callback", "https://a.example/h/"],
+        [
+            *command,
+            "--on-behalf-of",
+            "open_id:ou_1",
+            "--may-decide",
+            "--may-settle",
+            "--callback",
+            "https://a.example/h/",
+        ],
         capture_output=True,
         text=True,
         timeout=60,
@@ -137,6 +145,7 @@ def test_the_command_shows_a_token_once_and_prints_what_the_file_needs(tmp_path:
         "tools": ["send_*", "read"],
         "on_behalf_of": ["open_id:ou_1"],
         "may_decide": True,
+        "may_settle": True,
         "callbacks": ["https://a.example/h/"],
     }
     path = tmp_path / "tokens.toml"

@@ -28,6 +28,12 @@ AGENTS: dict[str, dict[str, Any]] = {
     "approver": {"tools": ["*"], "on_behalf_of": ["*"], "may_decide": True},
     "narrow": {"tools": ["open_*"], "on_behalf_of": ["open_id:ou_narrow"]},
     "narrow_approver": {"tools": ["open_*"], "on_behalf_of": ["open_id:ou_narrow"], "may_decide": True},
+    "operator": {"tools": ["*"], "on_behalf_of": ["*"], "may_settle": True},
+    "narrow_operator": {
+        "tools": ["open_*", "raises"],
+        "on_behalf_of": ["open_id:ou_narrow", "open_id:ou_operator"],
+        "may_settle": True,
+    },
     "nothing": {},
 }
 """How far each token of the tests reaches; a token is called `secret-` and its name."""

@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import uuid
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any
-from urllib.parse import unquote
+from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response, Security
-from fastapi import Path as InPath
-from fastapi.routing import APIRoute
-from fastapi.security import HTTPBearer
-from pydantic import TypeAdapter, ValidationError
+from fastapi import Query, Response
 
-from assent.contracts import Decision, Id, Outcome, Phase, State, Status, Surface, Verdict
+from assent.contracts import Decision, Phase, State, Status, Surface, Verdict
 from assent.door import Approval, invalid, parse_request
-from assent.errors import (
-    ApprovalConflict,
-    ApprovalInterrupted,
-    ApprovalNotFound,
-    ConversationBusy,
-    NotAllowed,
-    Unavailable,
-    Unhashable,
-)
+from assent.errors import NotAllowed, Unavailable
 from assent.messages import Withdrawal
-from assent.problems import Code, problem_of
-from assent.temporal_door import TemporalDoor
+from assent.problems import Code
 from assent.wire import (
     MAX_WAIT,
     ApprovalList,
@@ -43,106 +26,29 @@ from assent.wire import (
     ToolList,
     path_segment,
 )
-from workers import strict_json
-from workers.problems import Refusal, documented, refuse
-from workers.tokens import Agent, Tokens
+from workers.desk import (
+    MOST_LISTED,
+    MOST_SEARCHED,
+    STATE_WITHIN,
+    ApprovalId,
+    Desk,
+    TheAgent,
+    TheDesk,
+    agents_router,
+    in_time,
+    may_list,
+    visible,
+)
+from workers.problems import documented, refuse
+from workers.tokens import Agent
 
-_STATE_WITHIN = timedelta(seconds=5)
 _TAKEN_WITHIN = timedelta(seconds=1)
 """How long a new approval may take to be looked at before the answer says that it was not yet."""
 _ANSWER_WITHIN = timedelta(seconds=8)
 _SETTLED_WITHIN = 1.0
 """How long an ending may take to be written down before the answer goes without the outcome."""
-_MOST_LISTED = 1000
-_MOST_SEARCHED = 20_000
-"""How many approvals are looked through for those that a token may see."""
 
-
-@dataclass(frozen=True)
-class Desk:
-    """What the API works with."""
-
-    door: TemporalDoor
-    tokens: Tokens
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the process is to end: nobody is kept waiting any longer."""
-
-
-class _AgentRequest(Request):
-    """A request whose JSON is read strictly."""
-
-    async def json(self) -> Any:
-        try:
-            return strict_json.parse(await self.body())
-        except strict_json.NotJson as error:
-            raise refuse(Code.MALFORMED, str(error)) from None
-        except Unhashable as error:
-            raise Refusal(problem_of(error)) from None
-
-
-class _AgentRoute(APIRoute):
-    """A route that reads nothing of a request before it knows the agent."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def known(request: Request) -> Response:
-            request.state.agent = _authenticated(request)
-            if self.body_field is not None:
-                _expect_json(request)
-            return await handle(_AgentRequest(request.scope, request.receive))
-
-        return known
-
-
-def _authenticated(request: Request) -> Agent:
-    scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    agent = _desk(request).tokens.find(token.strip()) if scheme.lower() == "bearer" else None
-    if agent is None:
-        challenge = {"WWW-Authenticate": 'Bearer realm="assent"'}
-        raise refuse(Code.UNAUTHENTICATED, "no token of this installation was shown", challenge)
-    return agent
-
-
-def _expect_json(request: Request) -> None:
-    has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if has_body and kind != "application/json":
-        raise refuse(Code.MALFORMED, "the body must be JSON: send the header Content-Type: application/json")
-
-
-def _desk(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
-    return desk
-
-
-def _agent(request: Request) -> Agent:
-    agent: Agent = request.state.agent
-    return agent
-
-
-def _approval_id(
-    approval_id: Annotated[
-        str, InPath(description="The approval's id, percent-encoded as one segment: a slash in it is %2F.")
-    ],
-) -> str:
-    """The id, which reaches us as it was sent: only so a slash in an id can be told from one in the path."""
-    try:
-        return TypeAdapter[str](Id).validate_python(unquote(approval_id, errors="strict"))
-    except (ValidationError, UnicodeDecodeError):
-        raise ApprovalNotFound(approval_id) from None
-
-
-TheDesk = Annotated[Desk, Depends(_desk)]
-TheAgent = Annotated[Agent, Depends(_agent)]
-ApprovalId = Annotated[str, Depends(_approval_id)]
-
-router = APIRouter(
-    prefix="/v1",
-    route_class=_AgentRoute,
-    dependencies=[Security(HTTPBearer(auto_error=False, description="A token from the operator."))],
-    responses=documented(400, 401, 403, 404, 413, 422, 503),
-)
+router = agents_router()
 
 
 @router.post(
@@ -165,7 +71,7 @@ async def ask(asked: NewApproval, desk: TheDesk, agent: TheAgent, response: Resp
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"/v1/approvals/{path_segment(approval_id)}"
     try:
-        state = await desk.door.state(approval_id, _TAKEN_WITHIN if is_new else _STATE_WITHIN)
+        state = await desk.door.state(approval_id, _TAKEN_WITHIN if is_new else STATE_WITHIN)
     except Unavailable:
         return ApprovalView(approval_id=approval_id, phase=Phase.PREPARING)
     return await _view(desk, state)
@@ -185,24 +91,17 @@ async def listing(
     desk: TheDesk,
     agent: TheAgent,
     status: Annotated[Status | Phase | None, Query(description="Only those that ended so, or stand so.")] = None,
-    limit: Annotated[int, Query(ge=1, le=_MOST_LISTED)] = 100,
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
 ) -> ApprovalList:
     """The approvals that are still known and that this token may see, open ones first, then the newest."""
     found: list[Approval] = []
-    lines = desk.door.approvals(status=status, limit=_MOST_SEARCHED, requesters=agent.people or ())
+    lines = desk.door.approvals(status=status, limit=MOST_SEARCHED, requesters=agent.people or ())
     async for approval in lines:
-        if _may_list(agent, approval):
+        if may_list(agent, approval):
             found.append(approval)
         if len(found) == limit:
             break
     return ApprovalList(approvals=tuple(found))
-
-
-def _may_list(agent: Agent, approval: Approval) -> bool:
-    """Whether a line may be seen. It names the requester by one id only, which must be one that the token names."""
-    if approval.tool is None or not agent.may_ask_for(approval.tool):
-        return False
-    return agent.people is None or approval.requester in agent.people
 
 
 @router.get("/approvals/{approval_id}", tags=["approvals"], responses=documented(409))
@@ -213,7 +112,7 @@ async def look(
     wait: Annotated[int, Query(ge=0, le=MAX_WAIT, description="Seconds to wait for the end, if need be.")] = 0,
 ) -> ApprovalView:
     """The approval as it stands; with `wait`, as soon as it has ended or the wait is over."""
-    return await _view(desk, await _visible(desk, agent, approval_id), wait)
+    return await _view(desk, await visible(desk, agent, approval_id), wait)
 
 
 @router.post("/approvals/{approval_id}/cancel", tags=["approvals"], responses=documented(409))
@@ -224,10 +123,10 @@ async def cancel(
     wish = asked or NewCancellation()
     if wish.actor is not None and not agent.may_act_for(wish.actor):
         raise NotAllowed(f"the token {agent.name!r} may not withdraw on behalf of {wish.actor}.")
-    await _visible(desk, agent, approval_id)
+    await visible(desk, agent, approval_id)
     withdrawal = Withdrawal(reason=wish.reason, actor=wish.actor, surface=Surface.HTTP)
     await desk.door.withdraw(approval_id, withdrawal)
-    return await _view(desk, await desk.door.state(approval_id, _STATE_WITHIN))
+    return await _view(desk, await desk.door.state(approval_id, STATE_WITHIN))
 
 
 @router.post("/approvals/{approval_id}/decide", tags=["approvals"], responses=documented(409))
@@ -237,7 +136,7 @@ async def decide(approval_id: ApprovalId, told: NewDecision, desk: TheDesk, agen
         raise NotAllowed(f"the token {agent.name!r} may not decide.")
     if not agent.may_act_for(told.actor):
         raise NotAllowed(f"the token {agent.name!r} may not decide on behalf of {told.actor}, by all ids given.")
-    state = await _visible(desk, agent, approval_id)
+    state = await visible(desk, agent, approval_id)
     if state.asked_by == agent.name:
         raise NotAllowed(f"the token {agent.name!r} asked for this approval, so it may not decide it.")
     try:
@@ -267,8 +166,8 @@ async def decide(approval_id: ApprovalId, told: NewDecision, desk: TheDesk, agen
 )
 async def content(approval_id: ApprovalId, desk: TheDesk, agent: TheAgent) -> Response:
     """The whole result of an approval that has ended, however large, as the tool returned it."""
-    state = await _visible(desk, agent, approval_id)
-    outcome = await _ended(desk, approval_id, MAX_WAIT / 4) if state.phase is Phase.CLOSED else None
+    state = await visible(desk, agent, approval_id)
+    outcome = await in_time(desk, desk.door.outcome(approval_id), MAX_WAIT / 4) if state.phase is Phase.CLOSED else None
     if outcome is None:
         raise refuse(Code.NOT_ENDED, f"approval {approval_id!r} has not ended, so it has no result yet")
     told = await desk.door.content(approval_id) if outcome.truncated else json.dumps(Ending.of(outcome).content)
@@ -284,47 +183,22 @@ async def tools(desk: TheDesk, agent: TheAgent) -> ToolList:
 @router.get("/audit/{approval_id}", tags=["audit"], responses=documented(409))
 async def audit(approval_id: ApprovalId, desk: TheDesk, agent: TheAgent) -> AuditTrail:
     """Who asked, who was shown it, who decided what on which proof, and what came of it; each line is chained."""
-    await _visible(desk, agent, approval_id)
+    await visible(desk, agent, approval_id)
     return AuditTrail(approval_id=approval_id, entries=tuple(await desk.door.audit(approval_id)))
-
-
-async def _visible(desk: Desk, agent: Agent, approval_id: str) -> State:
-    """The approval, if this agent may see it; to anyone else it looks like none."""
-    try:
-        state = await desk.door.state(approval_id, _STATE_WITHIN)
-    except (ApprovalInterrupted, ApprovalConflict, ConversationBusy):
-        recorded = await desk.door.recorded_state(approval_id)
-        if agent.may_see(recorded.tool, recorded.requester):
-            raise
-        raise ApprovalNotFound(approval_id) from None
-    if not agent.may_see(state.tool, state.requester):
-        raise ApprovalNotFound(approval_id)
-    return state
 
 
 async def _view(desk: Desk, state: State, wait: float = 0) -> ApprovalView:
     """An approval as it is told, after it has ended or the wait is over."""
     outcome = None
     if wait or state.phase is Phase.CLOSED:
-        outcome = await _ended(desk, state.approval_id, max(wait, _SETTLED_WITHIN))
+        outcome = await in_time(desk, desk.door.outcome(state.approval_id), max(wait, _SETTLED_WITHIN))
         if wait and state.phase is not Phase.CLOSED:
-            state = await desk.door.state(state.approval_id, _STATE_WITHIN)
+            state = await desk.door.state(state.approval_id, STATE_WITHIN)
     return ApprovalView(
         approval_id=state.approval_id,
         phase=state.phase,
         status=state.status,
         state=state,
         outcome=Ending.of(outcome) if outcome else None,
+        settlement=await desk.door.settled(state.approval_id) if state.status is Status.FROZEN else None,
     )
-
-
-async def _ended(desk: Desk, approval_id: str, within: float) -> Outcome | None:
-    """The outcome, if it is there in time and the process goes on."""
-    ending = asyncio.ensure_future(desk.door.outcome(approval_id))
-    stopping = asyncio.ensure_future(desk.stopping.wait())
-    try:
-        await asyncio.wait({ending, stopping}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
-        return ending.result() if ending.done() else None
-    finally:
-        ending.cancel()
-        stopping.cancel()

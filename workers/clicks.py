@@ -1,4 +1,4 @@
-"""What is done with one verified click, whichever door it came through: signal it, and say what became of it."""
+"""What is done with one verified click, whichever door it came through: hand it on, and say what became of it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,27 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from assent import Assent
-from assent.contracts import Identity, Verdict, VerdictKind
-from cards import Click, Wording, not_recorded, toast
+from assent.contracts import Identity, Ruled, RuledKind, VerdictKind
+from assent.errors import ApprovalInterrupted, ApprovalNotFound, NotFrozen, RulingRefused
+from cards import (
+    Click,
+    RulingClick,
+    Toast,
+    UnfitRuling,
+    Wording,
+    not_in_time,
+    not_recorded,
+    refused_ruling,
+    ruled_toast,
+    toast,
+)
 
 _log = logging.getLogger(__name__)
 _NAMING_SHARE = 0.2
 """How much of the time is kept for finding out the name of the person who was faster."""
 _MARGIN = 0.3
 """How long after its own limit a submission is given up from outside; by then it should have ended by itself."""
+_REFUSED = {"NotCertain": "not_certain", "WrongHash": "wrong_hash"}
 
 Names = Callable[[Identity], Awaitable[str | None]]
 """Tells what a person is called, if that can be known."""
@@ -47,15 +60,63 @@ async def answer_click(
             error,
         )
         return not_recorded(wording).answer()
-    return toast(verdict, decision.kind, wording, name=await _decider(verdict, names, give_up)).answer()
+    faster = verdict.decided_by if verdict.kind is VerdictKind.ALREADY_DECIDED else None
+    return toast(verdict, decision.kind, wording, name=await _name(faster, names, give_up)).answer()
 
 
-async def _decider(verdict: Verdict, names: Names | None, give_up: float) -> str | None:
-    """The name of the person who had decided already, if it is known soon enough."""
-    if names is None or verdict.kind is not VerdictKind.ALREADY_DECIDED or verdict.decided_by is None:
+async def answer_ruling(
+    gate: Assent, click: RulingClick, wording: Wording, *, within: float = 2.0, names: Names | None = None
+) -> dict[str, Any]:
+    """Settle a frozen call by a click and answer with a toast, in time whatever happens.
+
+    Who has to wait too long is asked to look, and to click again if need be: a call is settled once, however many
+    clicks say something of it.
+    """
+    give_up = asyncio.get_running_loop().time() + within
+    try:
+        ruling = click.ruling()
+        async with asyncio.timeout_at(give_up - within * _NAMING_SHARE):
+            if await _is_about_another_payload(gate, click):
+                return refused_ruling("tampered", wording).answer()
+            ruled = await gate.approval(click.approval_id).rule(ruling)
+    except UnfitRuling as unfit:
+        return refused_ruling(unfit.why, wording).answer()
+    except RulingRefused as refused:
+        return refused_ruling(_REFUSED.get(refused.code, refused.code), wording).answer()
+    except (NotFrozen, ApprovalNotFound):
+        return refused_ruling("missing", wording).answer()
+    except Exception as error:
+        _log.error(
+            "a ruling on approval %s (event %s) was not settled in time; the person is asked to click again: %s: %s",
+            click.approval_id,
+            click.event_id,
+            type(error).__name__,
+            error,
+        )
+        return not_in_time(wording).answer()
+    return (await _told(ruled, click, wording, names, give_up)).answer()
+
+
+async def _is_about_another_payload(gate: Assent, click: RulingClick) -> bool:
+    """Whether the card showed something else than what is frozen."""
+    try:
+        state = await gate.approval(click.approval_id).state()
+    except ApprovalInterrupted:
+        return False  # ended by hand while it ran: its review knows it, and nobody else
+    return state.payload_sha256 != click.payload_sha256
+
+
+async def _told(ruled: Ruled, click: RulingClick, wording: Wording, names: Names | None, give_up: float) -> Toast:
+    faster = ruled.settlement.settled_by if ruled.kind is RuledKind.ALREADY_SETTLED and ruled.settlement else None
+    return ruled_toast(ruled, click.kind, wording, name=await _name(faster, names, give_up))
+
+
+async def _name(person: Identity | None, names: Names | None, give_up: float) -> str | None:
+    """What the person is called who was faster, if that is known soon enough."""
+    if names is None or person is None:
         return None
     try:
         async with asyncio.timeout_at(give_up):
-            return await names(verdict.decided_by)
+            return await names(person)
     except Exception:
         return None

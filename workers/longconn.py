@@ -26,9 +26,9 @@ from activities.feishu_errors import safe
 from assent import Assent
 from assent.errors import AssentError
 from assent.settings import Settings
-from cards import Click, Event, ForeignClick, Refused, Verifier, Wording, unreadable
+from cards import Click, Event, ForeignClick, Refused, RulingClick, Verifier, Wording, unreadable
 from workers import process
-from workers.clicks import Names, answer_click
+from workers.clicks import Names, answer_click, answer_ruling
 
 if TYPE_CHECKING:
     from workers.lark import Connection
@@ -70,6 +70,8 @@ class Desk:
         match read:
             case Click():
                 return await answer_click(self._gate, read, self._wording, names=self._names)
+            case RulingClick():
+                return await answer_ruling(self._gate, read, self._wording, names=self._names)
             case ForeignClick():
                 _log.warning("a click (event %s) is about no approval: %s", read.event_id, read.why)
                 return unreadable(self._wording).answer()

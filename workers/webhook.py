@@ -28,9 +28,10 @@ from assent.names import APPROVALS_QUEUE
 from assent.problems import Code
 from assent.settings import Settings
 from assent.temporal_door import TemporalDoor
-from cards import Challenge, Click, Event, ForeignClick, Refused, Verifier, Wording, unreadable
-from workers import api, docs, problems, process
-from workers.clicks import Names, answer_click
+from cards import Challenge, Click, Event, ForeignClick, Refused, RulingClick, Verifier, Wording, unreadable
+from workers import api, docs, frozen_api, problems, process
+from workers.clicks import Names, answer_click, answer_ruling
+from workers.desk import Desk
 from workers.tokens import Tokens
 
 _log = logging.getLogger(__name__)
@@ -81,8 +82,8 @@ def create_app(settings: Settings, client: Client, names: Names | None = None) -
         app.state.callbacks = Callbacks(Assent(door), _verifier(settings), _wording(settings), names)
         app.add_api_route("/feishu/callback", feishu_callback, methods=["POST"], include_in_schema=False)
     if settings.tokens is not None:
-        app.state.desk = api.Desk(door, _tokens(settings))
-        app.router.routes.extend(api.router.routes)
+        app.state.desk = Desk(door, _tokens(settings))
+        app.router.routes.extend([*api.router.routes, *frozen_api.router.routes])
     app.add_api_route("/healthz", healthz, methods=["GET"], tags=["operation"])
     app.add_api_route("/readyz", readyz, methods=["GET"], tags=["operation"], responses=problems.documented(503))
     docs.describe(app)
@@ -156,6 +157,11 @@ async def feishu_callback(request: Request) -> JSONResponse:
             return JSONResponse({"challenge": found.challenge})
         case Click():
             answer = await answer_click(
+                callbacks.gate, found, callbacks.wording, within=_CLICK_WITHIN, names=callbacks.names
+            )
+            return JSONResponse(answer)
+        case RulingClick():
+            answer = await answer_ruling(
                 callbacks.gate, found, callbacks.wording, within=_CLICK_WITHIN, names=callbacks.names
             )
             return JSONResponse(answer)

@@ -46,8 +46,7 @@ def review_page(frozen: FrozenCall, examined: Examined, settled: Settlement | No
     rows = {
         "Approval": call.approval_id,
         "Also waiting": ", ".join(frozen.joined) or None,
-        "Payload": call.payload_sha256,
-        "Idempotency key": call.idempotency_key,
+        "Payload": f"{call.payload_sha256[:12]}…",
         "Requester": call.requester,
         "Approved by": frozen.decided_by,
         "Risk": frozen.risk,

@@ -1,0 +1,99 @@
+"""What all commands of `assent` share: the group, the way to Temporal, how they answer, what their exit codes say."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NoReturn
+
+import click
+from pydantic import TypeAdapter
+from rich.console import RenderableType
+
+from assent import tables, typed
+from assent.contracts import Id, Identity
+from assent.temporal import connect_temporal
+from assent.temporal_door import TemporalDoor
+
+
+class Exit(IntEnum):
+    """What the exit code says. Scripts rely on it: change none of them."""
+
+    DONE = 0
+    REFUSED = 1
+    USAGE = 2
+    FROZEN = 3
+    NOT_FOUND = 4
+    UNAVAILABLE = 5
+    FAULT = 70
+    INTERRUPTED = 130
+
+
+_EPILOG = """\b
+Exit codes:
+  0    done: asked; with --wait executed or replayed; a decision that counts
+       or was received; settled, or being tried again
+  1    refused, or ended otherwise: rejected, expired, failed, cancelled,
+       superseded; a decision that does not count; settled by another already
+  2    the command or its input is not valid; nothing was sent
+  3    frozen: whether the call ran is not known; do not repeat it
+  4    the approval is not known; or not frozen, where it is to be settled
+  5    Temporal or its workers did not answer
+  70   a fault of this command itself
+  130  interrupted with Ctrl-C
+
+Temporal is found as its own settings say: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, or a profile.
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command found: for people, for programs, and for scripts."""
+
+    shown: RenderableType
+    data: object
+    code: Exit = Exit.DONE
+    to_stderr: bool = False
+    """Whether people get it as an error."""
+
+
+approval_id = click.argument("approval_id", metavar="ID", callback=typed.read(TypeAdapter[str](Id).validate_python))
+identity = functools.partial(click.option, metavar="IDENTITY", callback=typed.read(Identity.parse))
+
+
+@click.group(epilog=_EPILOG, context_settings={"max_content_width": 100})
+def cli() -> None:
+    """Ask a person to let a tool call run; look at requests, decide them, withdraw them; settle what froze."""
+
+
+def command(name: str) -> Callable[[Callable[..., Awaitable[Answer]]], click.Command]:
+    """Make a command of a coroutine that gets the door to Temporal and what the user typed."""
+
+    def decorate(work: Callable[..., Awaitable[Answer]]) -> click.Command:
+        @cli.command(name)
+        @functools.wraps(work)
+        def made(*, as_json: bool, **given: Any) -> NoReturn:
+            answer = asyncio.run(_connected(work, given))
+            with suppress(BrokenPipeError):  # whoever stopped reading still gets the exit code
+                _print(answer, as_json=as_json)
+            click.get_current_context().exit(answer.code)
+
+        made.params.append(click.Option(["--json", "as_json"], is_flag=True, help="Print JSON, for programs."))
+        return made
+
+    return decorate
+
+
+async def _connected(work: Callable[..., Awaitable[Answer]], given: dict[str, Any]) -> Answer:
+    return await work(TemporalDoor(await connect_temporal()), **given)
+
+
+def _print(answer: Answer, *, as_json: bool) -> None:
+    if as_json:
+        tables.print_for_programs(answer.data)
+    else:
+        tables.print_for_people(answer.shown, to_stderr=answer.to_stderr)

@@ -1,0 +1,94 @@
+"""What a user of the command line typed, read strictly, or refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import click
+from pydantic import ValidationError
+
+from assent.contracts import Identity
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+_Parsed = TypeVar("_Parsed")
+
+
+def read(parse: Callable[[str], _Parsed]) -> Callable[[click.Context, click.Parameter, str | None], _Parsed | None]:
+    """A click callback that parses a value, or says in one sentence why it cannot."""
+
+    def callback(context: click.Context, parameter: click.Parameter, value: str | None) -> _Parsed | None:
+        try:
+            return parse(value) if value is not None else None
+        except ValidationError as error:
+            raise click.BadParameter(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return callback
+
+
+def arguments(given: str) -> dict[str, Any]:
+    """A JSON object."""
+    found = value(given)
+    if not isinstance(found, dict):
+        raise ValueError('the arguments must be a JSON object, such as {"name": "value"}')
+    return found
+
+
+def value(given: str) -> Any:
+    """JSON, strictly: what two readers could understand differently is refused."""
+    try:
+        return json.loads(_text_of(given), parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeats)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"this is not JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("the JSON is nested too deeply") from None
+
+
+def _text_of(given: str) -> str:
+    """The text itself, or what `-` (standard input) or `@file` stands for."""
+    if given == "-":
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    if not given.startswith("@"):
+        return given
+    try:
+        return Path(given[1:]).read_text("utf-8-sig")
+    except OSError as error:
+        raise ValueError(f"{given[1:]!r} cannot be read: {error.strerror}") from None
+
+
+def _refuse_constant(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON; send it as a string")
+
+
+def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the name {name!r} is given twice")
+        found[name] = value
+    return found
+
+
+def duration(text: str) -> timedelta:
+    match = re.fullmatch("([0-9]+)([smhd])", text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a duration; write 90s, 15m, 4h or 1d")
+    try:
+        return timedelta(**{_UNITS[match[2]]: int(match[1])})
+    except OverflowError:
+        raise ValueError(f"{text} is longer than any approval can wait") from None
+
+
+def person(text: str) -> str:
+    """Somebody, or `*` for anyone."""
+    if text != "*":
+        Identity.parse(text)
+    return text

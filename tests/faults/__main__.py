@@ -1,0 +1,68 @@
+"""`make faults`: random schedules on servers of their own; `--table` writes the matrix into docs/faults.md."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.faults import report
+from tests.faults.houses import HOUSES, Ground, Table
+from tests.faults.running import run_seeds
+from tests.faults.servers import OwnPostgres
+from tests.parts import TemporalServer, connect
+
+
+async def _with_servers(arguments: argparse.Namespace, directory: Path) -> int:
+    temporal = TemporalServer(namespaces=len(HOUSES) + 2)
+    temporal.start()
+    postgres = await asyncio.to_thread(OwnPostgres)
+    try:
+        if arguments.table:
+            return await _write_table(temporal.address, postgres.host, directory)
+        first = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10**9)
+        count = 1 if arguments.seed is not None and arguments.count is None else arguments.count or 1000
+        return await run_seeds(
+            range(first, first + count),
+            [await connect(temporal.address, f"n{n}") for n in range(2)],
+            temporal.address,
+            postgres.host,
+            directory,
+            minutes=arguments.minutes,
+            at_once=arguments.at_once,
+        )
+    finally:
+        temporal.kill()
+        postgres.stop()
+
+
+async def _write_table(address: str, host: str, directory: Path) -> int:
+    seen: Table = {}
+    for number, house in enumerate(HOUSES):
+        own = directory / house.__name__
+        own.mkdir()
+        client = await connect(address, f"n{number}")
+        seen |= await house(Ground(client, address, host, own))
+    report.write(seen)
+    wrong = [line for fault, row in seen.items() for line in report.violations(fault, row)]
+    print("\n".join(wrong) or f"{report.DOCUMENT} is written.")
+    return len(wrong)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
+    parser.add_argument("--seed", type=int, help="the first seed; alone, it is the only one")
+    parser.add_argument("--count", type=int, help="how many schedules (1000)")
+    parser.add_argument("--minutes", type=float, default=60, help="begin none after so many minutes")
+    parser.add_argument("--at-once", type=int, default=8, help="how many run at the same time")
+    parser.add_argument("--table", action="store_true", help="act out the matrix, and write it down")
+    with tempfile.TemporaryDirectory(prefix="assent-faults-") as directory:
+        code = asyncio.run(_with_servers(parser.parse_args(), Path(directory)))
+    sys.exit(min(code, 1))
+
+
+if __name__ == "__main__":
+    main()

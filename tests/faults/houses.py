@@ -1,0 +1,146 @@
+"""The services on which the faults are acted out: how patient each is, and on which servers it stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+from temporalio.client import Client
+
+from tests.faults import scenes
+from tests.faults.servers import OwnPostgres, SmallDisk, SteppedClock
+from tests.faults.stage import Stage
+from tests.faults.table import TABLE, Fault, Moment, Seen
+from tests.feishu import simulated
+from tests.parts import TemporalServer
+
+Table = dict[Fault, dict[Moment, Seen]]
+
+_QUICK = {"heartbeat_timeout": "5", "start_within": "120"}
+_HURRIED = {"heartbeat_timeout": "6", "start_within": "5"}
+_PATIENT = {"heartbeat_timeout": "20", "start_within": "120"}
+
+
+class NotHere(Exception):
+    """This machine lacks what a fault needs; the message says what."""
+
+
+@dataclass
+class Ground:
+    """What a house is built on."""
+
+    client: Client
+    address: str
+    postgres: str
+    """The directory of a PostgreSQL server's socket."""
+    directory: Path
+
+
+async def on_signals(ground: Ground) -> Table:
+    async with _stage(ground, await _database(ground, "signals"), _QUICK) as stage:
+        return await _seen(stage, scenes.killed, scenes.stopped)
+
+
+async def in_a_hurry(ground: Ground) -> Table:
+    """Where waiting ends soon, so that giving up can be seen."""
+    async with _stage(ground, await _database(ground, "hurry"), _HURRIED) as stage:
+        return await _seen(stage, scenes.abandoned, scenes.hanging, scenes.cut_for_long, scenes.raising)
+
+
+async def at_leisure(ground: Ground) -> Table:
+    """Where nobody is given up on while the fault lasts."""
+    async with _stage(ground, await _database(ground, "leisure"), _PATIENT) as stage:
+        return await _seen(stage, scenes.drained, scenes.cut_for_a_moment)
+
+
+async def with_a_clock(ground: Ground) -> Table:
+    clock = SteppedClock(ground.directory)
+    if why := clock.make():
+        raise NotHere(why)
+    async with _stage(ground, await _database(ground, "clock"), _PATIENT) as stage:
+        return await _seen(stage, lambda stage: scenes.clock_stepped(stage, clock))
+
+
+async def on_own_servers(ground: Ground) -> Table:
+    directory = ground.directory / "servers"
+    directory.mkdir()
+    temporal, postgres = TemporalServer(file=directory / "temporal.db"), await asyncio.to_thread(OwnPostgres)
+    async with AsyncExitStack() as stack:
+        stack.callback(postgres.stop)
+        temporal.start()
+        stack.callback(temporal.kill)
+        own = Ground(await temporal.client(), temporal.address, postgres.host, directory)
+        async with _stage(own, await _database(own, "restarted"), _PATIENT) as stage:
+            return await _seen(stage, lambda stage: scenes.servers_restarted(stage, temporal, postgres))
+
+
+async def on_a_small_disk(ground: Ground) -> Table:
+    disk = SmallDisk(ground.directory / "small")
+    if why := disk.mount():
+        raise NotHere(why)
+    try:
+        url = f"sqlite+aiosqlite:///{ground.directory / 'small' / 'ledger.db'}"
+        async with _stage(ground, url, _PATIENT) as stage:
+            return await _seen(stage, scenes.disk_full)
+    finally:
+        disk.unmount()
+
+
+House = Callable[[Ground], Awaitable[Table]]
+HOUSES: tuple[House, ...] = (
+    in_a_hurry,
+    on_a_small_disk,
+    on_signals,
+    at_leisure,
+    with_a_clock,
+    on_own_servers,
+)
+
+
+@asynccontextmanager
+async def _stage(ground: Ground, url: str, settings: dict[str, str]) -> AsyncIterator[Stage]:
+    directory = ground.directory / "stage"
+    directory.mkdir()
+    async with simulated(limits=False) as chat:
+        stage = Stage(ground.client, ground.address, directory, url, chat=chat, **settings)
+        try:
+            await stage.open()
+            yield stage
+        finally:
+            await stage.close()
+
+
+async def _seen(stage: Stage, *acts: Callable[[Stage], Awaitable[scenes.Acted]]) -> Table:
+    """Act, all at once, and look at what each fault left."""
+
+    async def look(act: Callable[[Stage], Awaitable[scenes.Acted]]) -> Table:
+        found: Table = {}
+        for fault, cases in (await act(stage)).items():
+            expected = TABLE[fault]
+            looked = await asyncio.gather(
+                *(
+                    stage.seen(case, wanted if isinstance(wanted := expected[case.moment], Seen) else None)
+                    for case in cases
+                )
+            )
+            found[fault] = {case.moment: seen for case, seen in zip(cases, looked, strict=True)}
+        return found
+
+    table: Table = {}
+    for found in await asyncio.gather(*(look(act) for act in acts)):
+        table |= found
+    return table
+
+
+async def _database(ground: Ground, purpose: str) -> str:
+    name = f"faults_{ground.client.namespace}_{purpose}"
+    connection = await asyncpg.connect(user="postgres", database="postgres", host=ground.postgres)
+    try:
+        await connection.execute(f"CREATE DATABASE {name}")
+    finally:
+        await connection.close()
+    return f"postgresql+asyncpg://postgres@/{name}?host={ground.postgres}"

@@ -1,0 +1,86 @@
+"""Random schedules: what is asked for, what breaks and when, all of it drawn from one seed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tests.faults.table import Moment
+
+
+class Blow(StrEnum):
+    """What strikes while calls are at their moments."""
+
+    NONE = "none"
+    KILL = "SIGKILL of the tool worker"
+    STOP = "SIGSTOP past the heartbeat, then SIGCONT"
+    DRAIN = "SIGTERM"
+    LEAVE = "SIGTERM twice"
+    DROP = "every connection to the ledger broken"
+    CUT = "the ledger out of reach until the next worker is there"
+    SILENCE = "Temporal hears nothing until the heartbeat is missed"
+    APPROVALS = "SIGKILL of the approvals worker"
+    RESET = "the workflow is reset"
+
+
+POSTGRES_ONLY = (Blow.DROP, Blow.CUT)
+ON_SQLITE = (Moment.TOOL, Moment.REPORT)
+"""The moments at which a call can be held on SQLite without holding every other call, too."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One approval: which tool, and where the call is when the blow falls. None: wherever it happens to be."""
+
+    tool: str
+    moment: Moment | None
+    twin_of: int | None = None
+    """The earlier approval with the same key, None where it has one of its own."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    seed: int
+    ledger: str
+    asked: tuple[Asked, ...]
+    blow: Blow
+    delay: float
+    """Where nothing holds a call, how long after the approval the blow falls."""
+    open_first: bool
+    """Whether the tools may end before the next worker is there."""
+    settles: str
+    """What the operator says of a frozen call: the truth, or to try again."""
+    reset_at_end: bool
+
+    def __str__(self) -> str:
+        calls = ", ".join(
+            f"{one.tool} {one.moment or 'anywhere'}" + (f" (key of {one.twin_of})" if one.twin_of is not None else "")
+            for one in self.asked
+        )
+        return f"seed {self.seed}: {self.ledger}; {calls}; {self.blow}; operator: {self.settles}"
+
+
+def drawn(seed: int) -> Plan:
+    """The schedule of a seed, always the same."""
+    draw = random.Random(seed)
+    ledger = draw.choice(("sqlite", "postgres"))
+    blow = draw.choice([blow for blow in Blow if ledger == "postgres" or blow not in POSTGRES_ONLY])
+    moments = tuple(Moment) if ledger == "postgres" else ON_SQLITE
+    asked: list[Asked] = []
+    for number in range(draw.randint(1, 3)):
+        if number and draw.random() < 0.4:
+            asked.append(Asked(asked[0].tool, None, twin_of=0))
+            continue
+        tool = draw.choices(("effect", "safe", "raises", "refuses", "probed"), (6, 3, 1, 1, 1))[0]
+        asked.append(Asked(tool, draw.choice((None, *moments)) if tool in ("effect", "safe") else None))
+    return Plan(
+        seed=seed,
+        ledger=ledger,
+        asked=tuple(asked),
+        blow=blow,
+        delay=draw.random() * 0.4,
+        open_first=draw.random() < 0.5,
+        settles=draw.choice(("truth", "retry")),
+        reset_at_end=draw.random() < 0.3,
+    )

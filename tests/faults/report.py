@@ -1,0 +1,81 @@
+"""The matrix as text: `docs/faults.md` up to its record of random schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.faults.table import TABLE, Fault, Impossible, Moment, Seen
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "faults.md"
+RECORD = "## Random schedules"
+"""Where the compared part of the document ends."""
+
+_PREFACE = Path(__file__).with_name("preface.md")
+
+_HOW = {
+    Fault.KILL: "The tool worker is killed; another starts.",
+    Fault.KILL_SAFE: "The same death, under a tool that may be begun again with the same key.",
+    Fault.STOP: "The worker is stopped until another one has taken the call over, then continued. Stopped within the "
+    "transaction of its claim or record, it still holds the row: the other one waits for it.",
+    Fault.DRAIN: "The worker is told to leave while it has calls in hand. It leaves with exit code 0.",
+    Fault.LOST_REQUEST: "The proxy breaks the connection when the worker sends the commit, which never arrives (in the "
+    "tool, before report: it breaks the idle connections). New connections can be made at once.",
+    Fault.LOST_ANSWER: "The proxy lets the commit arrive, and breaks the connection before the answer does.",
+    Fault.CUT_LONG: "The tool worker cannot reach the ledger any more: not until the call may no longer begin, or the "
+    "worker gives up recording. The approvals worker can.",
+    Fault.DISK_FULL: "The ledger's file system has not one block left, for the approvals worker either: until a claim "
+    "was refused and the tool worker gave up recording. Then there is room again.",
+    Fault.POSTGRES: "`pg_ctl restart -m immediate`: every connection breaks, the database recovers as after a crash.",
+    Fault.TEMPORAL: "The server is killed, the calls go on and end, and the server starts again on its file.",
+    Fault.EXCEPTION: "In the tool: it takes effect and raises. Before claim, before record: the database raises, each "
+    "time it is asked.",
+    Fault.HANG: "In the tool: it ends only after its timeout. Before claim, before record, after record: the ledger "
+    "does not answer until the worker has given up. Before report: nothing reaches Temporal until the heartbeat is missed.",
+    Fault.HARD_TIMEOUT: "The worker is killed, and none comes back until Temporal's last limit (schedule-to-close) has "
+    "passed.",
+    Fault.CLOCK_AHEAD: "The worker's wall clock jumps. Before claim: while the call waits to be taken, which then "
+    "seems to come too late.",
+    Fault.CLOCK_BACK: "The same, in the other direction.",
+}
+
+
+def section(fault: Fault, seen: Mapping[Moment, Seen]) -> str:
+    """What was seen of one fault. Where it cannot strike, the table says why."""
+    lines = [f"## {fault}", "", _HOW[fault], ""]
+    lines += ["| moment | status | side effects | ledger | card |", "|---|---|---|---|---|"]
+    whys = []
+    for moment, expected in TABLE[fault].items():
+        if isinstance(expected, Impossible):
+            lines.append(f"| {moment} | — | | | |")
+            whys.append(f"{moment.capitalize()}: {expected.why}.")
+        else:
+            lines.append(f"| {moment} | " + " | ".join(seen[moment]) + " |")
+    return "\n".join([*lines, *(("", *whys) if whys else ()), ""])
+
+
+def matrix(seen: Mapping[Fault, Mapping[Moment, Seen]]) -> str:
+    return "\n".join([_PREFACE.read_text(), *(section(fault, seen[fault]) for fault in Fault)])
+
+
+def write(seen: Mapping[Fault, Mapping[Moment, Seen]]) -> None:
+    """Replace the matrix, and keep what is on record of the random schedules."""
+    kept = DOCUMENT.read_text().partition(RECORD)[2] if DOCUMENT.exists() else "\n"
+    DOCUMENT.write_text(matrix(seen) + "\n" + RECORD + kept)
+
+
+def violations(fault: Fault, seen: Mapping[Moment, Seen]) -> list[str]:
+    """What contradicts the sentence that the product stands on, whatever the table says."""
+    found = []
+    for moment, cell in seen.items():
+        several = cell.effects not in ("0", "1")
+        allowed = fault is Fault.KILL_SAFE and cell.effects.endswith("under one key")
+        wrong = (
+            (several and not allowed)
+            or (cell.status == "executed" and cell.effects == "0")
+            or (cell.status == "failed" and cell.effects != "0")
+            or (cell.status == "frozen") != cell.claim.startswith("unknown")
+        )
+        if wrong:
+            found.append(f"{fault}, {moment}: {cell}")
+    return found

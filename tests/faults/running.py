@@ -1,0 +1,87 @@
+"""Running many schedules at once on two services, one on each kind of ledger, and telling what was found."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import asyncpg
+from temporalio.client import Client
+
+from tests.faults.nursery import Nursery
+from tests.faults.plans import drawn
+from tests.faults.schedules import Schedule
+from tests.faults.stage import Stage
+
+_SETTINGS = {"heartbeat_timeout": "2", "start_within": "20", "grace": "0.5"}
+
+
+async def run_seeds(
+    seeds: Iterable[int],
+    clients: Sequence[Client],
+    address: str,
+    postgres: str,
+    directory: Path,
+    *,
+    minutes: float,
+    at_once: int,
+) -> int:
+    """Act out the schedules of these seeds; how many of them violated something."""
+    began, waiting = time.monotonic(), iter(seeds)
+    ran: Counter[str] = Counter()
+    failed: list[int] = []
+    async with AsyncExitStack() as stack:
+        nursery = Nursery()
+        await nursery.start()
+        stack.push_async_callback(nursery.close)
+        urls = {
+            "sqlite": f"sqlite+aiosqlite:///{directory / 'ledger' / 'ledger.db'}",
+            "postgres": await _database(postgres, f"schedules_{clients[0].namespace}"),
+        }
+        stages: dict[str, Stage] = {}
+        for (ledger, url), client in zip(urls.items(), clients, strict=True):
+            own = directory / ledger
+            own.mkdir()
+            stages[ledger] = Stage(client, address, own, url, nursery=nursery, **_SETTINGS)
+            stack.push_async_callback(stages[ledger].close)
+            await stages[ledger].open()
+        renewing = asyncio.Lock()
+
+        async def work() -> None:
+            for seed in waiting:
+                if time.monotonic() - began > minutes * 60:
+                    return
+                plan = drawn(seed)
+                try:
+                    found = await Schedule(plan, stages[plan.ledger], renewing).run()
+                except Exception:
+                    found = [traceback.format_exc()]
+                ran[plan.blow] += 1
+                if found:
+                    failed.append(seed)
+                    print("\n    ".join([f"VIOLATED {plan}", *found]), flush=True)
+
+        await asyncio.gather(*(work() for _ in range(at_once)))
+        for ledger, stage in stages.items():
+            if broken := await stage.ledger.verify():
+                failed.append(-1)
+                print(f"the audit of the {ledger} ledger is broken: {broken}", flush=True)
+    seconds = time.monotonic() - began
+    print(f"{ran.total()} schedules in {seconds:.0f} s, {len(failed)} violated; replay one with: make faults SEED=…")
+    for blow, number in sorted(ran.items()):
+        print(f"  {number:5} {blow}")
+    return len(failed)
+
+
+async def _database(host: str, name: str) -> str:
+    connection = await asyncpg.connect(user="postgres", database="postgres", host=host)
+    try:
+        await connection.execute(f"CREATE DATABASE {name}")
+    finally:
+        await connection.close()
+    return f"postgresql+asyncpg://postgres@/{name}?host={host}"

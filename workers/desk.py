@@ -1,0 +1,163 @@
+"""What every question to the API passes: who asks, what about, and whether it may be seen by whoever asks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Annotated, Any, TypeVar
+from urllib.parse import unquote
+
+from fastapi import APIRouter, Depends, Request, Response, Security
+from fastapi import Path as InPath
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from pydantic import TypeAdapter, ValidationError
+
+from assent.contracts import Id, State
+from assent.door import Approval, FrozenReview
+from assent.errors import ApprovalConflict, ApprovalInterrupted, ApprovalNotFound, ConversationBusy, Unhashable
+from assent.problems import Code, problem_of
+from assent.temporal_door import TemporalDoor
+from workers import strict_json
+from workers.problems import Refusal, documented, refuse
+from workers.tokens import Agent, Tokens
+
+STATE_WITHIN = timedelta(seconds=5)
+MOST_LISTED = 1000
+MOST_SEARCHED = 20_000
+"""How many lines are looked through for those that a token may see."""
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What the API works with."""
+
+    door: TemporalDoor
+    tokens: Tokens
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the process is to end: nobody is kept waiting any longer."""
+
+
+class _AgentRequest(Request):
+    """A request whose JSON is read strictly."""
+
+    async def json(self) -> Any:
+        try:
+            return strict_json.parse(await self.body())
+        except strict_json.NotJson as error:
+            raise refuse(Code.MALFORMED, str(error)) from None
+        except Unhashable as error:
+            raise Refusal(problem_of(error)) from None
+
+
+class _AgentRoute(APIRoute):
+    """A route that reads nothing of a request before it knows the agent."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def known(request: Request) -> Response:
+            request.state.agent = _authenticated(request)
+            if self.body_field is not None:
+                _expect_json(request)
+            return await handle(_AgentRequest(request.scope, request.receive))
+
+        return known
+
+
+def _authenticated(request: Request) -> Agent:
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    agent = _desk(request).tokens.find(token.strip()) if scheme.lower() == "bearer" else None
+    if agent is None:
+        challenge = {"WWW-Authenticate": 'Bearer realm="assent"'}
+        raise refuse(Code.UNAUTHENTICATED, "no token of this installation was shown", challenge)
+    return agent
+
+
+def _expect_json(request: Request) -> None:
+    has_body = request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if has_body and kind != "application/json":
+        raise refuse(Code.MALFORMED, "the body must be JSON: send the header Content-Type: application/json")
+
+
+def _desk(request: Request) -> Desk:
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+def _agent(request: Request) -> Agent:
+    agent: Agent = request.state.agent
+    return agent
+
+
+def _approval_id(
+    approval_id: Annotated[
+        str, InPath(description="The approval's id, percent-encoded as one segment: a slash in it is %2F.")
+    ],
+) -> str:
+    """The id, which reaches us as it was sent: only so a slash in an id can be told from one in the path."""
+    try:
+        return TypeAdapter[str](Id).validate_python(unquote(approval_id, errors="strict"))
+    except (ValidationError, UnicodeDecodeError):
+        raise ApprovalNotFound(approval_id) from None
+
+
+TheDesk = Annotated[Desk, Depends(_desk)]
+TheAgent = Annotated[Agent, Depends(_agent)]
+ApprovalId = Annotated[str, Depends(_approval_id)]
+
+
+def agents_router() -> APIRouter:
+    """Paths under `/v1` for whoever shows a token."""
+    return APIRouter(
+        prefix="/v1",
+        route_class=_AgentRoute,
+        dependencies=[Security(HTTPBearer(auto_error=False, description="A token from the operator."))],
+        responses=documented(400, 401, 403, 404, 413, 422, 503),
+    )
+
+
+def may_list(agent: Agent, line: Approval | FrozenReview) -> bool:
+    """Whether a line may be seen. It names the requester by one id only, which must be one that the token names."""
+    if line.tool is None or not agent.may_ask_for(line.tool):
+        return False
+    return agent.people is None or line.requester in agent.people
+
+
+async def visible(desk: Desk, agent: Agent, approval_id: str) -> State:
+    """The approval, if this agent may see it; to anyone else it looks like none."""
+    try:
+        state = await desk.door.state(approval_id, STATE_WITHIN)
+    except (ApprovalInterrupted, ApprovalConflict, ConversationBusy):
+        recorded = await desk.door.recorded_state(approval_id)
+        if agent.may_see(recorded.tool, recorded.requester):
+            raise
+        raise ApprovalNotFound(approval_id) from None
+    if not agent.may_see(state.tool, state.requester):
+        raise ApprovalNotFound(approval_id)
+    return state
+
+
+async def visible_in_any_case(desk: Desk, agent: Agent, approval_id: str) -> State:
+    """The approval, if this agent may see it, also one that was ended by hand: its call may have frozen."""
+    try:
+        return await visible(desk, agent, approval_id)
+    except (ApprovalInterrupted, ApprovalConflict, ConversationBusy):
+        return await desk.door.recorded_state(approval_id)
+
+
+async def in_time(desk: Desk, asked: Coroutine[Any, Any, _Answer], within: float) -> _Answer | None:
+    """The answer, if it is there in time and the process goes on."""
+    answering = asyncio.ensure_future(asked)
+    stopping = asyncio.ensure_future(desk.stopping.wait())
+    try:
+        await asyncio.wait({answering, stopping}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
+        return answering.result() if answering.done() else None
+    finally:
+        answering.cancel()
+        stopping.cancel()

@@ -1,0 +1,106 @@
+"""The HTTP API for frozen calls: listing them, settling them, waiting for what was settled."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated
+
+from fastapi import Query
+
+from assent.contracts import Ruled, RuledKind, Ruling, Status, Surface
+from assent.door import FrozenReview, invalid
+from assent.errors import ApprovalNotFound, NotAllowed, NotFrozen
+from assent.problems import Code, problem
+from assent.wire import MAX_WAIT, FrozenList, NewRuling, SettlementView
+from workers.desk import (
+    MOST_LISTED,
+    MOST_SEARCHED,
+    ApprovalId,
+    Desk,
+    TheAgent,
+    TheDesk,
+    agents_router,
+    in_time,
+    may_list,
+    visible_in_any_case,
+)
+from workers.problems import Refusal, documented
+from workers.tokens import Agent
+
+router = agents_router()
+
+
+@router.get("/frozen", tags=["frozen"])
+async def listing(
+    desk: TheDesk, agent: TheAgent, limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100
+) -> FrozenList:
+    """The calls of which nobody knows whether they took effect, as far as this token may see them."""
+    found: list[FrozenReview] = []
+    async for review in desk.door.frozen(limit=MOST_SEARCHED):
+        if may_list(agent, review):
+            found.append(review)
+        if len(found) == limit:
+            break
+    return FrozenList(frozen=tuple(found))
+
+
+@router.post("/frozen/{approval_id}/settle", tags=["frozen"], responses=documented(409))
+async def settle(approval_id: ApprovalId, told: NewRuling, desk: TheDesk, agent: TheAgent) -> Ruled:
+    """Tell what an operator says of a frozen call, with a token that may. No token settles what it asked for itself."""
+    if not agent.may_settle:
+        raise NotAllowed(f"the token {agent.name!r} may not settle.")
+    if not agent.may_act_for(told.operator):
+        raise NotAllowed(f"the token {agent.name!r} may not settle on behalf of {told.operator}, by all ids given.")
+    await visible_in_any_case(desk, agent, approval_id)
+    await _refuse_own(desk, agent, approval_id)
+    try:
+        ruling = Ruling(
+            kind=told.ruling,
+            operator=told.operator,
+            reason=told.reason,
+            content=told.content,
+            payload_hash=told.payload_hash,
+            ruling_id=told.ruling_id or str(uuid.uuid4()),
+            surface=Surface.HTTP,
+            proof=f"token:{agent.name}",
+        )
+    except ValueError as error:
+        raise invalid(error) from None
+    ruled = await desk.door.settle(approval_id, ruling)
+    if ruled.kind is RuledKind.FORBIDDEN:
+        said = f"{told.operator} is no operator of this installation"
+        raise Refusal(problem(Code.FORBIDDEN_OPERATOR, said, approval_id=approval_id))
+    return ruled
+
+
+async def _refuse_own(desk: Desk, agent: Agent, approval_id: str) -> None:
+    """Refuse a token that asked for the call, or for another one that gets the same answer."""
+    settled = await desk.door.settled(approval_id)
+    waiting = {settled.approval_id, *settled.also} if settled else (await desk.door.review(approval_id)).approvals
+    for each in sorted({approval_id, *waiting}):
+        try:
+            asked_by = (await desk.door.recorded_state(each)).asked_by
+        except ApprovalNotFound:
+            continue
+        if asked_by == agent.name:
+            raise NotAllowed(f"the token {agent.name!r} asked for this call, so it may not settle it.")
+
+
+@router.get("/approvals/{approval_id}/settlement", tags=["frozen"])
+async def settlement(
+    approval_id: ApprovalId,
+    desk: TheDesk,
+    agent: TheAgent,
+    wait: Annotated[int, Query(ge=0, le=MAX_WAIT, description="Seconds to wait for it, if need be.")] = 0,
+) -> SettlementView:
+    """What a frozen call turned out to be; with `wait`, as soon as it is settled or the wait is over."""
+    state = await visible_in_any_case(desk, agent, approval_id)
+    settled = await desk.door.settled(approval_id)
+    if settled is None:
+        try:
+            if state.status is not Status.FROZEN:
+                await desk.door.review(approval_id)
+            settled = await in_time(desk, desk.door.settlement(approval_id), wait) if wait else None
+        except NotFrozen as error:
+            raise Refusal(problem(Code.NO_SETTLEMENT, str(error), approval_id=approval_id)) from None
+    return SettlementView(approval_id=approval_id, settlement=settled)

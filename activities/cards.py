@@ -135,7 +135,7 @@ class CardActivities:
         await self._ledger.shows(message.slot, Shown.FINAL if ended else Shown.DECIDED)
 
     async def _find(self, record: Record, slot: Slot, content: str) -> str:
-        """A card that was tried and never confirmed: sent again under its uuid, it is found, or sent as it should be."""
+        """A card that was tried and never confirmed: sent again under its uuid it is found, or sent as it should be."""
         sent = await self._feishu.send(record.plan.addresses[slot.place], "interactive", content, uuid=slot.uuid)
         await self._note(slot, sent, Shown.PENDING)
         return sent.message_id

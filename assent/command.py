@@ -26,7 +26,18 @@ from temporalio.service import RPCError
 
 from assent import tables
 from assent.client import Assent
-from assent.contracts import DecisionKind, Id, Identity, Phase, State, Status, Surface, VerdictKind, WhenPending
+from assent.contracts import (
+    CallbackUrl,
+    DecisionKind,
+    Id,
+    Identity,
+    Phase,
+    State,
+    Status,
+    Surface,
+    VerdictKind,
+    WhenPending,
+)
 from assent.errors import ApprovalInterrupted, ApprovalNotFound, AssentError, InvalidRequest, Unavailable
 from assent.handle import ApprovalHandle
 from assent.payload import sha256
@@ -218,6 +229,9 @@ def _print(answer: Answer, *, as_json: bool) -> None:
     "--ttl", metavar="DURATION", callback=_read(_duration), help="How long it waits: 90s, 15m, 4h, 1d.  [default: 15m]"
 )
 @click.option("--reason", help="Why, for the person who decides.")
+@click.option("--chat-id", help="The chat that gets the card.  [default: the private chats of those who may decide]")
+@click.option("--reply-to", help="The message that the card answers.")
+@click.option("--callback-url", metavar="URL", help="Where the outcome is posted, signed, when it is there.")
 @click.option("--wait", is_flag=True, help="Wait until it has ended.")
 async def _request(gate: Assent, tool: str, arguments: dict[str, Any], wait: bool, **asked: Any) -> Answer:
     """Ask a person to let TOOL run with these arguments."""
@@ -300,7 +314,19 @@ async def _cancel(gate: Assent, approval_id: str, reason: str | None, actor: Ide
     help="For whom it may act: open_id:…, union_id:… or user_id:…, or * for anyone.  [repeat]",
 )
 @click.option("--may-decide", is_flag=True, help="Let it tell what people decide; never on what it asked for itself.")
-def _token(name: str, tools: tuple[str, ...], on_behalf_of: list[str], may_decide: bool) -> NoReturn:
+@click.option(
+    "--callback",
+    "callbacks",
+    multiple=True,
+    metavar="URL",
+    callback=lambda context, parameter, given: [
+        _read(TypeAdapter[str](CallbackUrl).validate_python)(context, parameter, each) for each in given
+    ],
+    help="The beginning of an address where it may be called back.  [repeat]",
+)
+def _token(
+    name: str, tools: tuple[str, ...], on_behalf_of: list[str], may_decide: bool, callbacks: list[str]
+) -> NoReturn:
     """Make a token for an agent called NAME.
 
     The token is shown once, on standard error. Standard output gets the lines for the file that ASSENT_TOKENS names.
@@ -312,6 +338,7 @@ def _token(name: str, tools: tuple[str, ...], on_behalf_of: list[str], may_decid
         "tools": tools,
         "on_behalf_of": on_behalf_of,
         "may_decide": may_decide,
+        "callbacks": callbacks,
     }
     click.echo("The token, shown only now; the file below holds only its hash:", err=True)
     click.echo(f"\n    {token}\n", err=True)

@@ -64,7 +64,7 @@ class ApprovalNotFound(AssentError):
     """Neither Temporal nor the ledger knows the approval."""
 
     def __init__(self, approval_id: str) -> None:
-        super().__init__(f"approval {approval_id!r} is not known. Check the id and TEMPORAL_NAMESPACE.")
+        super().__init__(f"approval {approval_id!r} is not known. Check the id, and where you are connected to.")
         self.approval_id = approval_id
 
 

@@ -213,7 +213,7 @@ def error_of(found: Problem) -> AssentError:
         case Problem(code=Code.APPROVAL_INTERRUPTED, approval_id=str(approval_id)):
             return ApprovalInterrupted(approval_id, found.how or "ended")
         case Problem(status=401 | 403):
-            return NotAllowed(f"{found.detail} {found.advice}")
+            return NotAllowed(" ".join(f"{part.rstrip('.')}." for part in (found.detail, found.advice) if part))
         case Problem(status=400 | 413 | 422):
             return InvalidRequest(found.detail)
         case _:

@@ -52,9 +52,10 @@ _DURATION = WithJsonSchema(
 
 
 class NewApproval(Frozen):
-    """What an agent asks for."""
+    """What an agent asks for. A field that is not known is refused: a misspelt one would be lost in silence."""
 
     model_config = ConfigDict(
+        extra="forbid",
         json_schema_extra={
             "examples": [
                 {
@@ -64,7 +65,7 @@ class NewApproval(Frozen):
                     "reason": "The customer asked for it.",
                 }
             ]
-        }
+        },
     )
 
     approval_id: Id | None = Field(
@@ -91,6 +92,8 @@ class NewApproval(Frozen):
 class NewDecision(Frozen):
     """What a person did, told by an agent that may tell it."""
 
+    model_config = ConfigDict(extra="forbid")
+
     decision: DecisionKind
     payload_sha256: Id | None = Field(description="The hash of the payload that the person saw.")
     actor: Identity = Field(description="Who decided; at least one id.")
@@ -102,6 +105,8 @@ class NewDecision(Frozen):
 
 class NewCancellation(Frozen):
     """The wish to withdraw a request."""
+
+    model_config = ConfigDict(extra="forbid")
 
     reason: Text | None = None
     actor: Identity | None = None

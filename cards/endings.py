@@ -72,7 +72,8 @@ def _rejection(showing: Showing) -> str | None:
 def _reported(outcome: Outcome, wording: Wording) -> list[Element]:
     shown: list[Element] = []
     if outcome.reason and outcome.status in _TELLS_WHY:
-        shown += _said("card.error", outcome.reason, wording)
+        label = "card.withdrawal" if outcome.status is Status.CANCELLED else "card.error"
+        shown += _said(label, outcome.reason, wording)
     if outcome.content is not None and outcome.status in _HAS_CONTENT and outcome.content != outcome.reason:
         shown += _result(outcome, wording)
     if outcome.authorize_url:

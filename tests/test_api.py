@@ -365,9 +365,14 @@ async def test_an_agent_never_approves_itself(web: Web, tmp_path: Path) -> None:
 
 
 async def test_whose_request_it_is_cannot_be_forged_in_the_body(web: Web, tmp_path: Path) -> None:
-    view = await asked(web, tmp_path, name="approver", surface="feishu", asked_by="someone else")
+    forged = {"tool": "open_mark", "arguments": {"path": "x"}, "requester": {"open_id": "ou_me"}}
+    for field in ({"surface": "feishu"}, {"asked_by": "someone else"}, {"reasn": "misspelt"}):
+        async with web.http("approver") as http:
+            assert is_problem(await http.post("/v1/approvals", json=forged | field), 422, "invalid_request")
+    view = await asked(web, tmp_path, name="approver")
     assert view["state"]["asked_by"] == "approver"
-    assert is_problem(await approve(web, view, proof="feishu-signature", surface="feishu"), 403, "forbidden")
+    assert is_problem(await approve(web, view, proof="feishu-signature"), 422, "invalid_request")
+    assert is_problem(await approve(web, view, name="approver"), 403, "forbidden")
     entries = await web.service.ledger.entries(view["approval_id"])
     assert [(entry.surface, entry.proof) for entry in entries] == [("http", "token:approver")]
 

@@ -140,6 +140,18 @@ async def test_request_tells_programs_the_id_and_carries_every_option(assent: Co
     assert (sent["when_pending"], sent["surface"]) == ("allow", "command_line")
 
 
+async def test_request_says_where_the_card_and_the_outcome_go(assent: CommandLine, tmp_path: Path) -> None:
+    card = ("--chat-id", "oc_team", "--reply-to", "om_1")
+    told = ("--callback-url", "https://agent.example/done", "--id", f"c-{tmp_path}")
+    asked = await assent("request", "mark", *call(tmp_path), *AS_ME, *card, *told, "--json")
+    assert (asked.code, asked.data["status"]) == (1, "failed"), "this service sends neither cards nor announcements"
+    workflow = assent.service.client.get_workflow_handle(f"approval/c-{tmp_path}")
+    started = (await workflow.fetch_history()).events[0].workflow_execution_started_event_attributes
+    sent = json.loads(started.input.payloads[0].data)["request"]
+    assert (sent["chat_id"], sent["reply_to"]) == ("oc_team", "om_1")
+    assert sent["callback_url"] == "https://agent.example/done"
+
+
 async def test_request_that_can_never_run_is_refused_with_the_reason(assent: CommandLine) -> None:
     refused = await assent("request", "no.such.tool", "--arguments", "{}", *AS_ME)
     assert refused.code == 1
@@ -375,6 +387,10 @@ MISTAKES = [
     (("request", "mark", "--arguments", '{"a": 1e999}', *AS_ME), "$.arguments.a: inf is not a JSON number"),
     (("request", "mark", "--arguments", "{}", "--requester", "ou_me"), "'ou_me' is not an identity"),
     (("request", "mark", "--arguments", "{}", *AS_ME, "--id", "x" * 300), "approval_id: "),
+    (
+        ("request", "mark", "--arguments", "{}", *AS_ME, "--callback-url", "http://a.example"),
+        "goes to an https address",
+    ),
     (("show", "\udcff"), "'ID'"),
     (("sing",), "No such command 'sing'"),
 ]

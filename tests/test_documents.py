@@ -1,90 +1,75 @@
-"""What the documents say is true: their code runs, their commands parse, their names exist, their links resolve."""
+"""What the documents say is true: their code runs, and their calls are answered as shown."""
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import importlib.util
-import inspect
+import itertools
 import json
 import re
-import shlex
-import subprocess
-import sys
-import textwrap
+import time
+import tomllib
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from pydantic import SecretStr
 from sqlalchemy import text
 
-from assent import Assent, Decision, Identity, Outcome, content, names, payload, tool, tools
-from assent.command import cli
+from activities.announcements import AnnouncementActivities
+from activities.cards import CardActivities
+from activities.feishu import Feishu
+from assent import (
+    ApprovalHandle,
+    Assent,
+    Decision,
+    Identity,
+    Outcome,
+    errors,
+    names,
+    tools,
+)
+from assent.messages import Announcement
 from assent.settings import Settings
 from assent.tools import Registry, Tool
+from cards import Wording
 from ledger import Ledger
 from ledger.engine import open_engine, reading
 from tests import parts
 from tests.conftest import HEARTBEAT, Service, new_database
-from workers.approvals import approvals_worker
+from tests.documents import (
+    API,
+    FEISHU,
+    OPERATIONS,
+    README,
+    Curl,
+    Snippet,
+    agrees,
+    calls,
+    rows,
+    section,
+    snippets,
+)
+from tests.simulated import served
+from tests.web import write_tokens
+from workers import webhook
+from workers.approvals import approvals_worker, outbound_worker
 from workers.setup import set_up
+from workers.tokens import Agent, Tokens
 from workers.tools import tool_workers
 
-ROOT = Path(__file__).parent.parent
-README = ROOT / "README.md"
-DOCUMENTS = [README, *sorted((ROOT / "docs").glob("*.md"))]
-OPERATIONS = ROOT / "docs" / "operations.md"
-TOOLS = ROOT / "docs" / "tools.md"
 ME = Identity(open_id="ou_me")
-
-
-@dataclass(frozen=True)
-class Snippet:
-    """A fenced block of a document."""
-
-    document: Path
-    line: int
-    code: str
-
-    def __str__(self) -> str:
-        return f"{self.document.name}:{self.line}"
-
-    @property
-    def declares_tools(self) -> bool:
-        return "@tool" in self.code or "http_tool(" in self.code
-
-    async def run(self) -> None:
-        """Run it as a program if it is one, else as one types it into a prompt that knows `await`."""
-        if "asyncio.run(" in self.code:
-            program = await asyncio.create_subprocess_exec(sys.executable, "-uc", self.code, stdout=subprocess.PIPE)
-            try:
-                said, _ = await program.communicate()
-            finally:
-                with suppress(ProcessLookupError):
-                    program.kill()
-            assert "\nexecuted {" in said.decode()
-            return
-        code = compile(self.code, str(self), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-        if inspect.iscoroutine(running := eval(code, {"__name__": "__main__"})):
-            await running
-
-
-def snippets(language: str, *documents: Path) -> Iterator[Snippet]:
-    for document in documents or DOCUMENTS:
-        words = document.read_text()
-        for found in re.finditer(rf"^( *)```{language}\n(.*?)^\1```$", words, re.MULTILINE | re.DOTALL):
-            yield Snippet(document, words[: found.start()].count("\n") + 2, textwrap.dedent(found[2]))
-
-
-def commands() -> Iterator[list[str]]:
-    """Every command line of the documents, in words."""
-    for snippet in snippets("sh"):
-        for line in snippet.code.replace("\\\n", " ").splitlines():
-            yield shlex.split(line, comments=True)
+ASKER = Identity(open_id="ou_requester")
+"""On whose behalf the documents ask over HTTP."""
+TOKENS = {"AGENT_TOKEN": "secret-billing-agent", "APPROVER_TOKEN": "secret-approver"}
+RIGHTS: dict[str, dict[str, Any]] = {
+    "billing-agent": {"tools": ["send_*"], "on_behalf_of": [str(ASKER)]},
+    "approver": {"tools": ["*"], "on_behalf_of": ["*"], "may_decide": True},
+}
 
 
 # The code runs, against the real service
@@ -107,13 +92,32 @@ async def samples() -> dict[str, Tool]:
     return {found.name: found for found in vars(samples).values() if isinstance(found, Tool)}
 
 
+@dataclass
+class Documented(Service):
+    """A service with everything that the documents speak of."""
+
+    address: str
+    """Where its webhook is."""
+
+
+def agreeable_feishu() -> httpx.MockTransport:
+    """A Feishu that knows everybody and takes everything."""
+    numbers = itertools.count()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        data = {"message_id": f"om_{next(numbers)}", "file_key": "file_1"}
+        return httpx.Response(200, json={"code": 0, "data": data, "tenant_access_token": "t", "expire": 7200})
+
+    return httpx.MockTransport(answer)
+
+
 @pytest.fixture(scope="module")
 async def documented(
     samples: dict[str, Tool],
     tmp_path_factory: pytest.TempPathFactory,
     temporal_address: str,
     namespaces: Iterator[str],
-) -> AsyncIterator[Service]:
+) -> AsyncIterator[Documented]:
     """A service that offers the samples and all tools that the documents declare."""
     async with registering() as declared:
         for snippet in snippets("python"):
@@ -122,17 +126,28 @@ async def documented(
     registry = Registry()
     registry.tools = {**samples, **declared}
     client = await parts.connect(temporal_address, next(namespaces))
+    directory = tmp_path_factory.mktemp("documents")
     settings = Settings(
-        database_url=await new_database("sqlite", tmp_path_factory.mktemp("documents")), heartbeat_timeout=HEARTBEAT
+        database_url=await new_database("sqlite", directory),
+        heartbeat_timeout=HEARTBEAT,
+        feishu_app_id="cli_assent",
+        feishu_encrypt_key=SecretStr("encrypt-key"),
+        tokens=write_tokens(directory, RIGHTS),
+        callback_secret=SecretStr("callback-secret"),
     )
     await set_up(client, settings)
     async with AsyncExitStack() as stack:
         ledger = Ledger.open(settings.database_url)
         stack.push_async_callback(ledger.dispose)
         await ledger.publish((tool.manifest for tool in registry.tools.values()), datetime.now(UTC))
-        for worker in (approvals_worker(client, ledger, settings), *tool_workers(client, ledger, registry)):
+        feishu = Feishu(app_id="cli_assent", app_secret="s", domain="http://feishu", transport=agreeable_feishu())
+        stack.push_async_callback(feishu.close)
+        cards = CardActivities(ledger, feishu, Wording.load())
+        own = (approvals_worker(client, ledger, settings, cards), outbound_worker(client, settings, cards))
+        for worker in (*own, *tool_workers(client, ledger, registry)):
             await stack.enter_async_context(worker)
-        yield Service(client, ledger, settings, await Assent.connect(client=client))
+        address = await stack.enter_async_context(served(webhook.create_app(settings, client)))
+        yield Documented(client, ledger, settings, await Assent.connect(client=client), address)
 
 
 @pytest.fixture(autouse=True)
@@ -140,26 +155,113 @@ def outbox(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ASSENT_DEV_DIR", str(tmp_path))
 
 
-async def approve_whatever_i_ask(gate: Assent) -> None:
-    """The person in the other terminal."""
-    while True:
-        async for approval in gate.approvals(status="pending"):
-            if approval.requester == str(ME):
-                handle = gate.approval(approval.approval_id)
-                await handle.decide("approve", actor=ME, payload_sha256=(await handle.state()).payload_sha256)
-        await asyncio.sleep(0.1)
+@asynccontextmanager
+async def person(service: Service) -> AsyncIterator[None]:
+    """The person who approves, as soon as they have a card, whatever is asked on their behalf."""
+
+    async def approve() -> None:
+        while True:
+            async for approval in service.gate.approvals(status="pending"):
+                if approval.requester == str(ASKER) and "deliver" in await service.events(approval.approval_id):
+                    handle = service.gate.approval(approval.approval_id)
+                    await handle.decide("approve", actor=ASKER, payload_sha256=(await handle.state()).payload_sha256)
+            await asyncio.sleep(0.1)
+
+    async with asyncio.TaskGroup() as together:
+        approving = together.create_task(approve())
+        yield
+        approving.cancel()
 
 
 @pytest.mark.parametrize("snippet", [found for found in snippets("python") if not found.declares_tools], ids=str)
 async def test_python_runs(
-    snippet: Snippet, documented: Service, temporal_address: str, monkeypatch: pytest.MonkeyPatch
+    snippet: Snippet, documented: Documented, temporal_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", temporal_address)
     monkeypatch.setenv("TEMPORAL_NAMESPACE", documented.client.namespace)
-    async with asyncio.timeout(60), asyncio.TaskGroup() as together:
-        person = together.create_task(approve_whatever_i_ask(documented.gate))
-        await snippet.run()
-        person.cancel()
+    monkeypatch.setenv("AGENT_TOKEN", TOKENS["AGENT_TOKEN"])
+    async with asyncio.timeout(60), person(documented):
+        await snippet.at(documented.address).run()
+
+
+@pytest.mark.parametrize("document", [README, API], ids=lambda document: document.name)
+async def test_calls_are_answered_as_shown(document: Path, documented: Documented) -> None:
+    async with httpx.AsyncClient(base_url=documented.address, timeout=60) as http:
+        seen = [await call(curl, http, documented) for curl in calls(document)]
+    assert len(seen) > 1
+
+
+async def call(curl: Curl, http: httpx.AsyncClient, service: Documented) -> httpx.Response:
+    """Make a call of a document, with what has to be there before, and compare the answer."""
+    expects_error = curl.answer is not None and "code" in curl.answer
+    body = json.loads(curl.body) if curl.body else None
+    if curl.approval_id and not expects_error:
+        handle = await filed(service, curl.approval_id)
+        if body and "payload_sha256" in body:
+            body["payload_sha256"] = (await handle.state()).payload_sha256
+    headers = {name: re.sub(r"\$(\w+)", lambda found: TOKENS[found[1]], said) for name, said in curl.headers.items()}
+
+    async def answered() -> httpx.Response | None:
+        answer = await http.request(curl.method, curl.target, headers=headers, json=body)
+        is_behind = "status=" in curl.target and not agrees(curl.answer, answer.json())
+        return None if is_behind else answer
+
+    if "wait=" in curl.target:
+        async with person(service):
+            answer = await parts.until(answered)
+    else:
+        answer = await parts.until(answered)
+    assert answer.is_success != expects_error, answer.text
+    assert curl.answer is None or agrees(curl.answer, answer.json()), answer.text
+    return answer
+
+
+async def filed(service: Service, approval_id: str) -> ApprovalHandle:
+    """An approval that a document takes to be there."""
+    handle = service.gate.approval(approval_id)
+    try:
+        await handle.state()
+    except errors.ApprovalNotFound:
+        arguments = SAMPLE_ARGUMENTS["send_invoice"]
+        await service.gate.request("send_invoice", arguments, requester=ASKER, approval_id=approval_id)
+    return handle
+
+
+async def test_completion_callbacks_are_verified_as_shown() -> None:
+    (shown,) = [found for found in snippets("python", API) if "is_from_assent" in found.code]
+    is_from_assent = (await shown.run())["is_from_assent"]
+    (form,) = [json.loads(found.code) for found in snippets("json", API) if "ended_at" in found.code]
+    posts: list[httpx.Request] = []
+
+    def take(request: httpx.Request) -> httpx.Response:
+        posts.append(request)
+        return httpx.Response(204)
+
+    announcements = AnnouncementActivities(SecretStr("callback-secret"), httpx.MockTransport(take))
+    await announcements.announce(Announcement(url="https://billing.example.com/assent/done", **form))
+    await announcements.close()
+    (post,) = posts
+    assert json.loads(post.content).keys() == form.keys()
+    assert agrees(form["outcome"], json.loads(post.content)["outcome"])
+    assert {name for name in post.headers if name.startswith("x-assent")} == {
+        name.lower() for name in rows(API, "Completion callbacks")
+    }
+    timestamp, signature = post.headers["X-Assent-Timestamp"], post.headers["X-Assent-Signature"]
+    assert is_from_assent("callback-secret", timestamp, signature, post.content)
+    assert not is_from_assent("callback-secret", timestamp, signature, post.content + b" ")
+    assert not is_from_assent("another-secret", timestamp, signature, post.content)
+    assert not is_from_assent("callback-secret", str(int(time.time())) + "0", signature, post.content)
+
+
+async def test_shown_files_can_be_read(tmp_path: Path) -> None:
+    (tokens,) = snippets("toml", API)
+    (tmp_path / "tokens.toml").write_text(tokens.code)
+    Tokens.load(tmp_path / "tokens.toml")
+    (entry,) = tomllib.loads(tokens.code)["token"]
+    assert entry.keys() == rows(API, "Tokens").keys() == Agent.model_fields.keys() - {"tenant_key"}
+    (texts,) = snippets("toml", FEISHU)
+    (tmp_path / "en.toml").write_text(texts.code)
+    assert Wording.load(tmp_path)("card.approve").en == tomllib.loads(texts.code)["card"]["approve"]
 
 
 SAMPLE_ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -170,11 +272,13 @@ SAMPLE_ARGUMENTS: dict[str, dict[str, Any]] = {
     "book_room": {"room": "Turing", "day": "2030-01-02"},
     "delete_customer": {"customer": "c-1", "password": "hunter2"},
 }
+DEADLY = "migrate_database"
+"""The sample that kills its process; it has tests of its own."""
 
 
 @pytest.mark.parametrize("name", SAMPLE_ARGUMENTS)
 async def test_sample_ends_as_it_says(name: str, documented: Service, samples: dict[str, Tool]) -> None:
-    assert samples.keys() == SAMPLE_ARGUMENTS.keys()
+    assert samples.keys() == SAMPLE_ARGUMENTS.keys() | {DEADLY}
     outcome = await approved(documented, name, SAMPLE_ARGUMENTS[name])
     assert f"Ends `{outcome.status}`" in samples[name].manifest.description
     assert ("authorize_url" in samples[name].manifest.description) == (outcome.authorize_url is not None)
@@ -237,91 +341,3 @@ async def test_sql_can_be_asked(documented: Service) -> None:
             for statement in snippet.code.strip().split("\n"):
                 await connection.execute(text(statement))
     await engine.dispose()
-
-
-# The commands, variables and names exist
-
-
-def test_assent_commands_parse() -> None:
-    seen = set()
-    for command, *words in commands():
-        if Path(command).name == "assent":
-            seen.add(words[0])
-            cli.commands[words[0]].make_context(words[0], words[1:])
-    assert seen == cli.commands.keys()
-    for document in DOCUMENTS:
-        assert set(re.findall(r"`assent (\w+)", document.read_text())) <= cli.commands.keys()
-
-
-def test_modules_and_make_targets_exist() -> None:
-    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for document in DOCUMENTS:
-        assert set(re.findall(r"\bmake (\w+)`?$", document.read_text(), re.MULTILINE)) <= set(targets)
-        for module in re.findall(r"python -m ([\w.]+\w)", document.read_text()):
-            assert importlib.util.find_spec(module), module
-
-
-def test_variables_are_those_that_are_read() -> None:
-    settings = {f"ASSENT_{field.upper()}" for field in Settings.model_fields}
-    settings |= set(re.findall(r"ASSENT_DEV_\w+", (ROOT / "workers" / "dev.py").read_text()))
-    assert set(re.findall(r"^\| `(ASSENT_\w+)` \|", OPERATIONS.read_text(), re.MULTILINE)) == settings
-    for document in DOCUMENTS:
-        assert set(re.findall(r"ASSENT_\w+", document.read_text())) <= settings
-
-
-def test_start_up_errors_are_said_by_the_code() -> None:
-    code = "".join(path.read_text() for path in (*(ROOT / "workers").glob("*.py"), *(ROOT / "assent").glob("*.py")))
-    rows = re.findall(r"^\| (`.*?) \|", section(OPERATIONS, "When a process does not start"), re.MULTILINE)
-    assert len(rows) == 11
-    for phrase in re.findall(r"`([^`]+)`", "".join(rows)):
-        assert phrase in code, phrase
-
-
-def test_tool_options_and_limits_are_those_of_the_code() -> None:
-    words = TOOLS.read_text()
-    options = inspect.signature(tool).parameters.keys() - {"function", "registry"}
-    assert set(re.findall(r"^\| `(\w+)` \|", words, re.MULTILINE)) == options
-    for outcome in tools.ToolOutcome:
-        assert outcome.name in section(TOOLS, "How a tool ends")
-    limits = section(TOOLS, "Limits")
-    assert f"{payload.MAX_PAYLOAD_BYTES // 1024} KiB of canonical JSON, {payload.MAX_DEPTH} levels" in limits
-    assert f"{content.MAX_INLINE_BYTES // 1024} KiB travel" in limits
-    assert f"{content.MAX_STORED_BYTES // 1024**2} MiB" in limits
-
-
-# The links lead somewhere
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
-def test_links_resolve(document: Path) -> None:
-    for target in re.findall(r"\]\(([^)]+)\)", document.read_text()):
-        if target.startswith("https://"):
-            continue
-        file, _, anchor = target.partition("#")
-        linked = (document.parent / file).resolve() if file else document
-        assert linked.exists(), target
-        if anchor:
-            assert anchor in [slug(heading) for heading in headings(linked)], target
-
-
-def test_every_document_is_reached_from_the_readme() -> None:
-    assert {f"docs/{document.name}" for document in DOCUMENTS[1:]} <= set(
-        re.findall(r"\]\(([^)]+)\)", README.read_text())
-    )
-
-
-def headings(document: Path) -> list[str]:
-    without_code = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
-    return re.findall(r"^#+ (.*)$", without_code, re.MULTILINE)
-
-
-def slug(heading: str) -> str:
-    """The anchor that GitHub makes of a heading."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
-def section(document: Path, heading: str) -> str:
-    """What stands under a heading, up to the next one."""
-    found = re.search(rf"^#+ {re.escape(heading)}$(.*?)(?=^#+ |\Z)", document.read_text(), re.MULTILINE | re.DOTALL)
-    assert found, f"{document.name} has no heading {heading!r}"
-    return found[1]

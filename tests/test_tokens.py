@@ -122,7 +122,10 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
 def test_the_command_shows_a_token_once_and_prints_what_the_file_needs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "assent", "token", "助手", "--tools", "send_*", "--tools", "read"]
     done = subprocess.run(
-        [*command, "--on-behalf-of", "open_id:ou_1", "--may-decide"], capture_output=True, text=True, timeout=60
+        [*command, "--on-behalf-of", "open_id:ou_1", "--may-decide", "--callback", "https://a.example/h/"],
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     token = next(line.strip() for line in done.stderr.splitlines() if line.startswith("    "))
@@ -134,6 +137,7 @@ def test_the_command_shows_a_token_once_and_prints_what_the_file_needs(tmp_path:
         "tools": ["send_*", "read"],
         "on_behalf_of": ["open_id:ou_1"],
         "may_decide": True,
+        "callbacks": ["https://a.example/h/"],
     }
     path = tmp_path / "tokens.toml"
     path.write_text(done.stdout)

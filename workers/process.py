@@ -59,7 +59,10 @@ def read_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        problems = "; ".join(f"ASSENT_{'.'.join(map(str, e['loc'])).upper()}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(
+            f"ASSENT_{'.'.join(map(str, e['loc'])).upper()}: {e['msg'].removeprefix('Value error, ')}"
+            for e in error.errors()
+        )
         raise Misconfigured(f"{problems}. Correct the variable and start again.") from None
 
 

@@ -16,10 +16,10 @@ from assent import ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResul
 
 @tool
 def send_invoice(to: str, amount: Decimal, ctx: ToolContext, currency: str = "EUR") -> dict[str, Any]:
-    """Send an invoice. Ends `executed`.
+    """Send an invoice.
 
-    The plain case: what it returns is what the agent gets. `amount` is a decimal, sent as a string such as "120.00",
-    and `currency` is filled in before anyone is asked, so that it is part of what is approved.
+    Ends `executed`. The plain case: what it returns is what the agent gets. `amount` is a decimal, sent as a string
+    such as "120.00", and `currency` is filled in before anyone is asked, so that it is part of what is approved.
     """
     invoice = {"to": to, "amount": str(amount), "currency": currency, "approval": ctx.approval_id}
     return {"invoice": _write("invoices", invoice), **invoice}
@@ -27,9 +27,10 @@ def send_invoice(to: str, amount: Decimal, ctx: ToolContext, currency: str = "EU
 
 @tool(risk="low")
 def read_mailbox(folder: str = "inbox") -> ToolResult:
-    """Read a mailbox that nobody has connected yet. Ends `failed`, with an `authorize_url`.
+    """Read a mailbox that nobody has connected yet.
 
-    A tool that knows that nothing happened says so with a `ToolResult`. The agent can show the link, and ask anew.
+    Ends `failed`, with an `authorize_url`. A tool that knows that nothing happened says so with a `ToolResult`. The
+    agent can show the link, and ask anew.
     """
     return ToolResult(
         ToolOutcome.NEEDS_USER_AUTH,
@@ -40,9 +41,10 @@ def read_mailbox(folder: str = "inbox") -> ToolResult:
 
 @tool(risk="high")
 def transfer_money(to: str, amount: Decimal, ctx: ToolContext) -> None:
-    """Transfer money, and lose the connection before the bank answers. Ends `frozen`.
+    """Transfer money, and lose the connection before the bank answers.
 
-    An exception means: whether it happened is not known. It is neither called failed nor tried again.
+    Ends `frozen`. An exception means: whether it happened is not known. It is neither called failed nor tried
+    again.
     """
     _write("transfers", {"to": to, "amount": str(amount), "approval": ctx.approval_id})
     raise ConnectionError("the bank closed the connection before it answered")
@@ -50,9 +52,10 @@ def transfer_money(to: str, amount: Decimal, ctx: ToolContext) -> None:
 
 @tool(timeout=timedelta(seconds=2))
 async def rebuild_index(name: str) -> None:
-    """Rebuild a search index that never answers. Ends `frozen`, after two seconds.
+    """Rebuild a search index that never answers.
 
-    A body that takes longer than its `timeout` may have done its work or not: that is unknown, too.
+    Ends `frozen`, after two seconds. A body that takes longer than its `timeout` may have done its work or not:
+    that is unknown, too.
     """
     _write("rebuilds", {"index": name})
     await asyncio.Event().wait()
@@ -68,10 +71,11 @@ def find_booking(ctx: ToolContext, room: str, day: date) -> ProbeResult | ProbeA
 
 @tool(retry_safe=True, attempts=2, probe=find_booking)
 def book_room(room: str, day: date, ctx: ToolContext) -> dict[str, Any]:
-    """Book a room through a connection that breaks the first time. Ends `executed`, with one booking.
+    """Book a room through a connection that breaks the first time.
 
-    The tool passes its idempotency key on, so beginning it again is harmless: `retry_safe`. The first attempt books
-    and breaks, the second finds its own booking. The probe would be asked if the second broke, too.
+    Ends `executed`, with one booking. The tool passes its idempotency key on, so beginning it again is harmless:
+    `retry_safe`. The first attempt books and breaks, the second finds its own booking. The probe would be asked if
+    the second broke, too.
     """
     found = find_booking(ctx, room, day)
     if isinstance(found, ProbeResult):
@@ -82,19 +86,20 @@ def book_room(room: str, day: date, ctx: ToolContext) -> dict[str, Any]:
 
 @tool(risk="high", approvers="anyone", sensitive=["password"], max_ttl=timedelta(minutes=5))
 def delete_customer(customer: str, password: str) -> dict[str, Any]:
-    """Delete a customer for good. Ends `executed`; anyone may decide, within five minutes.
+    """Delete a customer for good.
 
-    `password` is part of what is approved and hashed, and masked where people look at the call.
+    Ends `executed`; anyone may decide, within five minutes. `password` is part of what is approved and hashed, and
+    masked where people look at the call.
     """
     return {"deleted": customer, "deletions": _write("deletions", {"customer": customer})}
 
 
 @tool(risk="high")
 def migrate_database(version: int, ctx: ToolContext) -> None:
-    """Migrate a database, and lose the worker in the middle of it. Ends `frozen`.
+    """Migrate a database, and lose the worker in the middle of it.
 
-    The process that runs it is killed outright, as by a power cut. Nobody can know how far it came, so nobody says
-    that it was done, or that it failed; and it is not begun again.
+    Ends `frozen`. The process that runs it is killed outright, as by a power cut. Nobody can know how far it came,
+    so nobody says that it was done, or that it failed; and it is not begun again.
     """
     _write("migrations", {"version": version, "approval": ctx.approval_id})
     os.kill(os.getpid(), signal.SIGKILL)

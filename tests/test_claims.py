@@ -61,6 +61,7 @@ async def consent(ledger: Ledger, *, message: str | None = None, retry_safe: boo
     )
     shared = call.model_dump(include={*Plan.model_fields} & {*ToolCall.model_fields})
     plan = Plan(
+        asked_at=NOW,
         **shared,
         request_sha256=request.sha256,
         description="",

@@ -137,6 +137,9 @@ class CardActivities:
             await self._feishu.patch(message_id, content)
         except FeishuRefused as refused:
             await self._give_up(record, message, content, refused)
+        if not ended and (now := await self._ledger.record(record.plan.approval_id)) and now.outcome is not None:
+            await self._bring(now, message)  # it ended meanwhile: what was just shown may have covered the end
+            return
         await self._ledger.shows(message.slot, shown)
 
     async def _find(self, record: Record, slot: Slot, content: str) -> str:

@@ -385,6 +385,8 @@ class Carried(Frozen):
     cards: Shelf
     judged: tuple[Judged, ...]
     unwritten: tuple[AuditEntry, ...]
+    early: tuple[Decision, ...] = ()
+    """Clicks on messages that nobody knows yet."""
     malformed: int
 
 

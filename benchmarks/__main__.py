@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: complete approvals beside a bare workflow, on one Temporal server, in one run."""
+"""`python -m benchmarks`: approvals beside a bare workflow, callbacks beside a bare endpoint, all in one run."""
 
 from __future__ import annotations
 
@@ -10,29 +10,41 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import psutil
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 
+from assent import Assent
 from assent.settings import Settings
-from benchmarks import measure, tables
-from benchmarks.flows import Approvals, Plain, Variant
+from assent.temporal_door import TemporalDoor
+from benchmarks import callbacks, footprints, measure, processes, tables
+from benchmarks.callbacks import Bare, Clicks, Durable, SetAside, Target
+from benchmarks.flows import Approvals, Plain, Variant, pay
+from benchmarks.processes import Process
 from benchmarks.workflows import BareWorkflow, ShapeWorkflow
+from ledger import Ledger
 from tests.parts import PostgresServer, TemporalServer
+from workers.setup import set_up
 
 ROUNDS = 3
-WARM_UP = 20
-FLOWS = 120
+WARM_UP = 10
+FLOWS = 60
 """Flows of one variant in one round."""
-PACING = 80
-"""Seconds after which no further round is begun: on a busy machine there are fewer."""
-DECISIONS = 60
+PACING = 45
+"""Seconds that the rounds may take: on a busy machine there are fewer."""
+DECISIONS = 20
 """Decisions whose latency is measured, one at a time."""
-LIMIT = 240
+BARE_CALLS, CLICKS = 1000, 100
+"""Callbacks of one kind in one round."""
+CLICKING = 30
+"""Seconds that the rounds of callbacks may take."""
+LIMIT = 300
 """Seconds after which the run is given up."""
 
 
@@ -42,17 +54,22 @@ async def main() -> None:
     assert task is not None
     loop.add_signal_handler(signal.SIGTERM, task.cancel)
     with _directory() as directory, _temporal() as temporal, _postgres() as postgres:
-        async with asyncio.timeout(LIMIT), _variants(directory, temporal, postgres) as variants:
-            await _measure(variants, directory, _servers(postgres))
+        async with asyncio.timeout(LIMIT), AsyncExitStack() as stack:
+            feishu = await _started(stack, processes.start_simulator(directory))
+            async with _variants(directory, temporal, postgres, feishu) as variants:
+                await _measure_flows(variants, directory, _servers(postgres) | {"simulator": feishu.seen})
+            await _measure_callbacks(directory, temporal, feishu)
+            tables.progress(f"imports, {footprints.REPETITIONS} times each")
+            tables.show_footprints(await footprints.footprints())
 
 
-async def _measure(variants: Sequence[Variant], directory: Path, servers: measure.Servers) -> None:
+async def _measure_flows(variants: Sequence[Variant], directory: Path, servers: measure.Servers) -> None:
     for variant in variants:
         await measure.pace(variant, WARM_UP, servers)
     rounds: list[dict[str, measure.Pace]] = []
-    enough = time.monotonic() + PACING
+    began = time.monotonic()
     for n in range(ROUNDS):
-        if rounds and time.monotonic() > enough:
+        if rounds and (time.monotonic() - began) * (n + 1) / n > PACING:
             break
         tables.progress(f"round {n + 1} of {ROUNDS}: {FLOWS} flows of each, {measure.LANES} in flight")
         order = [*variants[n:], *variants[:n]]
@@ -64,27 +81,27 @@ async def _measure(variants: Sequence[Variant], directory: Path, servers: measur
     latencies = await measure.latencies(variants, DECISIONS)
     steps = {variant.name: variant.stopwatch.per_flow(DECISIONS) for variant in kept}
     events = {variant.name: await measure.events(variant) for variant in variants}
-    names = [variant.name for variant in variants]
-    tables.show_pace(names, rounds, latencies, events)
-    tables.show_processor(names, rounds)
+    tables.show_pace({variant.name: variant.over for variant in variants}, rounds, latencies, events)
+    tables.show_processor([variant.name for variant in variants], rounds)
     tables.show_ledgers(steps, measure.fsync_milliseconds(directory))
 
 
 @asynccontextmanager
 async def _variants(
-    directory: Path, temporal: TemporalServer, postgres: PostgresServer
+    directory: Path, temporal: TemporalServer, postgres: PostgresServer, feishu: Process
 ) -> AsyncIterator[list[Variant]]:
     """All variants with their workers running; the first is what the others are compared with."""
-    clients = [await temporal.client(namespace) for namespace in ("default", "n0", "n1", "n2", "n3")]
-    unused = Settings(database_url=f"sqlite+aiosqlite:///{directory}/unused/ledger.db")
-    on_sqlite = Settings(database_url=f"sqlite+aiosqlite:///{directory}/sqlite/ledger.db")
-    on_postgres = Settings(database_url=await _new_database(postgres))
+    clients = [await temporal.client(namespace) for namespace in ("default", "n0", "n1", "n2", "n3", "n4")]
+    unused = Settings(database_url=_sqlite(directory, "unused"))
+    with_cards = Settings(database_url=_sqlite(directory, "cards"), **_feishu_settings(feishu))
+    bare, shape, unkept, kept = "bare workflow", "an approval's events only", "approval without ledger", "on SQLite"
     variants: list[Variant] = [
-        Plain("bare workflow", clients[0], unused, BareWorkflow),
-        Plain("an approval's events only", clients[1], unused, ShapeWorkflow),
-        Approvals("approval without ledger", clients[2], unused, kept=False),
-        Approvals("approval on SQLite", clients[3], on_sqlite),
-        Approvals("approval on PostgreSQL", clients[4], on_postgres),
+        Plain(bare, clients[0], unused, BareWorkflow),
+        Plain(shape, clients[1], unused, ShapeWorkflow, bare),
+        Approvals(unkept, clients[2], unused, shape, kept=False),
+        Approvals(kept, clients[3], Settings(database_url=_sqlite(directory, "sqlite")), unkept),
+        Approvals("on SQLite with cards", clients[4], with_cards, kept),
+        Approvals("on PostgreSQL", clients[5], Settings(database_url=await _new_database(postgres)), unkept),
     ]
     async with AsyncExitStack() as stack:
         for variant in variants:
@@ -92,11 +109,59 @@ async def _variants(
         yield variants
 
 
+async def _measure_callbacks(directory: Path, temporal: TemporalServer, feishu: Process) -> None:
+    """The webhook and what it is compared with, all in processes of their own, over two namespaces."""
+    async with AsyncExitStack() as stack:
+        bare, ours = await temporal.client("n5"), await temporal.client("n6")
+        settings = Settings(database_url=_sqlite(directory, "webhook"), **_feishu_settings(feishu))
+        await set_up(ours, settings)
+        ledger = Ledger.open(settings.database_url)
+        await ledger.publish([pay.manifest], datetime.now(UTC))
+        await ledger.dispose()
+        plain = {"TEMPORAL_ADDRESS": temporal.address, "TEMPORAL_NAMESPACE": "n5", "ASSENT_PORT": "0"}
+        said = plain | {"TEMPORAL_NAMESPACE": "n6", "ASSENT_DATABASE_URL": settings.database_url}
+        said |= {f"ASSENT_{name.upper()}": value for name, value in _feishu_settings(feishu).items()}
+        endpoint = await _started(stack, processes.start(directory, "benchmarks.bare", "endpoint", **plain))
+        await _started(stack, processes.start(directory, "benchmarks.bare", "worker", **plain))
+        webhook = await _started(stack, processes.start(directory, "workers.webhook", **said))
+        approvals = await _started(stack, processes.start(directory, "workers.approvals", **said))
+        callback = f"{webhook.url}/feishu/callback"
+        targets: list[Target] = [
+            Bare("bare endpoint", f"{endpoint.url}/bare", BARE_CALLS),
+            SetAside("webhook, other event", callback, BARE_CALLS),
+            Durable("bare signal and query", f"{endpoint.url}/durable", CLICKS, bare),
+            Clicks("webhook, accepted click", callback, CLICKS, Assent(TemporalDoor(ours)), feishu.url),
+        ]
+        tables.progress(f"{callbacks.CLICKERS} clickers, {CLICKS} clicks or {BARE_CALLS} other callbacks in a round")
+        busy = {"endpoint": endpoint.seen, "webhook": webhook.seen, "approvals": approvals.seen}
+        busy |= {"Temporal": _temporal_process()}
+        rounds = await callbacks.bursts(targets, ROUNDS, CLICKING, busy)
+        tables.show_callbacks([target.name for target in targets], rounds)
+
+
+async def _started(stack: AsyncExitStack, starting: Awaitable[Process]) -> Process:
+    process = await starting
+    stack.push_async_callback(process.stop)
+    return process
+
+
+def _feishu_settings(feishu: Process) -> dict[str, Any]:
+    return {f"feishu_{name.lower()}": value for name, value in processes.FEISHU.items()} | {"feishu_domain": feishu.url}
+
+
+def _sqlite(directory: Path, name: str) -> str:
+    return f"sqlite+aiosqlite:///{directory}/{name}/ledger.db"
+
+
 def _servers(postgres: PostgresServer) -> dict[str, psutil.Process]:
     """Temporal is our child; PostgreSQL made itself nobody's, and says where it is."""
-    (temporal,) = (child for child in psutil.Process().children() if child.name() == "temporal")
     pid = int((_socket_directory(postgres) / "postmaster.pid").read_text().split()[0])
-    return {"Temporal": temporal, "PostgreSQL": psutil.Process(pid)}
+    return {"Temporal": _temporal_process(), "PostgreSQL": psutil.Process(pid)}
+
+
+def _temporal_process() -> psutil.Process:
+    (temporal,) = (child for child in psutil.Process().children() if child.name() == "temporal")
+    return temporal
 
 
 def _socket_directory(postgres: PostgresServer) -> Path:
@@ -123,7 +188,7 @@ def _directory() -> Iterator[Path]:
 
 @contextmanager
 def _temporal() -> Iterator[TemporalServer]:
-    server = TemporalServer(namespaces=4)
+    server = TemporalServer(namespaces=7)
     server.start()
     try:
         yield server

@@ -14,17 +14,21 @@ from temporalio import activity
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from activities.cards import CardActivities
+from activities.feishu import Feishu
 from assent import Assent, Decision, DecisionKind, Identity, Registry, Status, ToolContext, names, schema, tool
 from assent.payload import canonical_payload, sha256
 from assent.settings import Settings
+from assent.temporal_door import TemporalDoor
 from benchmarks.ledgers import NoLedger, Stopwatch, timed, watch
 from benchmarks.workflows import QUEUE, TOOLS_QUEUE, TTL, BareWorkflow, ShapeWorkflow
+from cards import Wording
 from ledger import Ledger
-from workers.approvals import approvals_worker
+from workers.approvals import approvals_worker, outbound_worker
 from workers.setup import set_up
 from workers.tools import tool_workers
 
-ME = Identity(open_id="ou_me", union_id="on_me")
+ME = Identity(open_id="ou_requester", union_id="on_requester")
 ARGUMENTS = {"to": "ACME Ltd", "note": "invoice 2026-117"}
 
 begun: dict[str, float] = {}
@@ -50,12 +54,21 @@ async def nothing(_flow: str) -> None:
     return
 
 
+class Unhurried(Feishu):
+    """A Feishu whose chats take messages as fast as they come: what is measured is ours, not its limits."""
+
+    async def _turn(self, destination: str) -> None:
+        return
+
+
 class Variant(ABC):
     """One kind of flow, in a Temporal namespace of its own, with its workers in this process."""
 
-    def __init__(self, name: str, client: Client) -> None:
+    def __init__(self, name: str, client: Client, over: str | None = None) -> None:
         self.name = name
         self.client = client
+        self.over = over
+        """The variant that this one adds something to."""
 
     @abstractmethod
     async def open(self, stack: AsyncExitStack) -> None:
@@ -80,8 +93,15 @@ class Variant(ABC):
 class Plain(Variant):
     """A workflow that is not ours."""
 
-    def __init__(self, name: str, client: Client, settings: Settings, kind: type[BareWorkflow | ShapeWorkflow]) -> None:
-        super().__init__(name, client)
+    def __init__(
+        self,
+        name: str,
+        client: Client,
+        settings: Settings,
+        kind: type[BareWorkflow | ShapeWorkflow],
+        over: str | None = None,
+    ) -> None:
+        super().__init__(name, client, over)
         self._settings = settings
         self._kind = kind
 
@@ -111,29 +131,38 @@ class Plain(Variant):
 class Approvals(Variant):
     """Complete approvals, asked for through the client and run by the workers that the service runs."""
 
-    def __init__(self, name: str, client: Client, settings: Settings, *, kept: bool = True) -> None:
-        super().__init__(name, client)
+    def __init__(self, name: str, client: Client, settings: Settings, over: str, *, kept: bool = True) -> None:
+        super().__init__(name, client, over)
         self.stopwatch = Stopwatch()
         self._settings = settings
         self.kept = kept
-        self._gate = Assent(client)
+        self._gate = Assent(TemporalDoor(client))
         manifest = pay.manifest
         self._payload_sha256 = sha256(canonical_payload(manifest.name, schema.complete(manifest.parameters, ARGUMENTS)))
 
     async def open(self, stack: AsyncExitStack) -> None:
         await set_up(self.client, self._settings)
         ledger = await self._ledger(stack)
+        cards = self._cards(ledger, stack)
         for worker in (
-            approvals_worker(self.client, ledger, self._settings),
+            approvals_worker(self.client, ledger, self._settings, cards),
+            *([outbound_worker(self.client, self._settings, cards)] if cards else ()),
             *tool_workers(self.client, ledger, registry),
         ):
             await stack.enter_async_context(worker)
+
+    def _cards(self, ledger: Ledger, stack: AsyncExitStack) -> CardActivities | None:
+        feishu = Unhurried.of(self._settings)
+        if feishu is None:
+            return None
+        stack.push_async_callback(feishu.close)
+        return CardActivities(ledger, feishu, Wording.load(None))
 
     async def _ledger(self, stack: AsyncExitStack) -> Ledger:
         if not self.kept:
             return NoLedger({pay.name: pay.manifest})
         ledger = timed(Ledger.open(self._settings.database_url), self.stopwatch)
-        watch(self._settings.database_url.partition("+")[0], self.stopwatch)
+        watch(ledger, self.stopwatch)
         stack.push_async_callback(ledger.dispose)
         await ledger.publish([pay.manifest], datetime.now(UTC))
         return ledger

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Pool, event
+from sqlalchemy import Connection, event
 
 from assent.content import Content
 from assent.contracts import Manifest, Outcome, Plan, Request
-from assent.messages import Prepared, Report, ReportKind, Conclusion, ToolCall
+from assent.messages import Conclusion, Prepared, Report, ReportKind, ToolCall
 from ledger import Beginning, Ending, Holder, Ledger, Right
 
-STEPS = ("manifest", "register", "plan", "begin", "finish", "settle")
-"""What one approval asks of the ledger, in order."""
+STEPS = ("manifest", "register", "record", "intend", "sent", "plan", "begin", "finish", "settle", "shows")
+"""What one approval asks of the ledger, in order; four of them only where there are cards."""
 STATEMENT, COMMIT = "statement", "commit"
 
 Ask = Callable[..., Awaitable[Any]]
@@ -53,32 +53,28 @@ class Stopwatch:
             self.add(name, time.monotonic() - began)
 
 
-def watch(dialect: str, stopwatch: Stopwatch) -> None:
-    """Time each statement on that kind of database, and each commit until its connection goes back to the pool."""
+def watch(ledger: Ledger, stopwatch: Stopwatch) -> None:
+    """Time each statement on this ledger's database, and each commit until its connection goes back to the pool."""
     began, committing = "bench_began", "bench_committing"
 
     def before(connection: Connection, *_: Any) -> None:
-        if connection.dialect.name == dialect:
-            connection.info[began] = time.monotonic()
+        connection.info[began] = time.monotonic()
 
     def after(connection: Connection, *_: Any) -> None:
-        if connection.dialect.name == dialect:
-            stopwatch.add(STATEMENT, time.monotonic() - connection.info.pop(began))
+        stopwatch.add(STATEMENT, time.monotonic() - connection.info.pop(began))
 
     def commit(connection: Connection) -> None:
-        if connection.dialect.name == dialect:
-            connection.info[committing] = (dialect, time.monotonic())
+        connection.info[committing] = time.monotonic()
 
     def reset(_driver: Any, record: Any, _state: Any) -> None:
-        kind, since = record.info.get(committing, (None, 0.0))
-        if kind == dialect:
-            del record.info[committing]
+        if since := record.info.pop(committing, None):
             stopwatch.add(COMMIT, time.monotonic() - since)
 
-    event.listen(Engine, "before_cursor_execute", before)
-    event.listen(Engine, "after_cursor_execute", after)
-    event.listen(Engine, "commit", commit)
-    event.listen(Pool, "reset", reset)
+    engine = ledger._engine.sync_engine
+    event.listen(engine, "before_cursor_execute", before)
+    event.listen(engine, "after_cursor_execute", after)
+    event.listen(engine, "commit", commit)
+    event.listen(engine.pool, "reset", reset)
 
 
 def timed(ledger: Ledger, stopwatch: Stopwatch) -> Ledger:

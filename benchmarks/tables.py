@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import median
+from collections.abc import Mapping, Sequence
+from statistics import median, quantiles
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import callbacks
+from benchmarks.footprints import PYTHON, Footprint
 from benchmarks.ledgers import COMMIT, STATEMENT, STEPS, PerFlow
 from benchmarks.measure import OWN, Latency, Pace
 
@@ -20,30 +22,31 @@ def progress(text: str) -> None:
     _console.print(f"[dim]{text}[/dim]")
 
 
-def show_pace(names: Sequence[str], rounds: Rounds, latencies: dict[str, Latency], events: dict[str, int]) -> None:
-    """Rate, ratio and latency; each row that follows adds something to the row before it."""
+def show_pace(
+    over: Mapping[str, str | None], rounds: Rounds, latencies: dict[str, Latency], events: dict[str, int]
+) -> None:
+    """Rate, ratio and latency. *over* has each flow in order, and the one that it adds something to."""
     table = _table(
         "flows per second: median (and each round)", "flow", "per second", "of bare", "ms per flow", "added ms"
     )
-    table.add_column("click to body p50", justify="right")
+    table.add_column("decision to body p50", justify="right")
     table.add_column("p99", justify="right")
     table.add_column("events", justify="right")
-    bare, above = names[0], 0.0
-    for name in names:
+    bare, *_ = over
+    for name, base in over.items():
         rates = [paces[name].rate for paces in rounds]
         ratio = median(paces[name].rate / paces[bare].rate for paces in rounds)
-        each = median(1000 / rate for rate in rates)
+        added = median(1000 / paces[name].rate - 1000 / paces[base].rate for paces in rounds) if base else None
         table.add_row(
             name,
             f"{median(rates):.1f} ({' '.join(f'{rate:.0f}' for rate in rates)})",
             f"{ratio:.2f}",
-            f"{each:.1f}",
-            f"{each - above:+.1f}" if above else "",
+            f"{median(1000 / rate for rate in rates):.1f}",
+            f"{added:+.1f}" if added is not None else "",
             f"{latencies[name].p50:.1f} ms",
             f"{latencies[name].p99:.1f} ms",
             str(events[name]),
         )
-        above = each if name != names[-2] else above
     _console.print(table)
 
 
@@ -66,7 +69,7 @@ def show_ledgers(ledgers: dict[str, PerFlow], fsync: float) -> None:
     """What an approval asks of its ledger while nothing else runs."""
     table = _table("the ledger's part of one approval, ms, one at a time", "step", *ledgers)
     for step in STEPS:
-        table.add_row(step, *(f"{times[step][1]:.1f}" for times in ledgers.values()))
+        table.add_row(step, *(f"{times[step][1]:.1f}" if times[step][0] else "" for times in ledgers.values()))
     table.add_section()
     table.add_row("together", *(f"{sum(times[step][1] for step in STEPS):.1f}" for times in ledgers.values()))
     for name in (STATEMENT, COMMIT):
@@ -75,6 +78,47 @@ def show_ledgers(ledgers: dict[str, PerFlow], fsync: float) -> None:
         )
     _console.print(table)
     _console.print(f"Appending one page to a file and making it durable takes {fsync:.2f} ms on this disk (median).")
+
+
+def show_callbacks(names: Sequence[str], rounds: callbacks.Rounds) -> None:
+    """Callbacks beside a bare endpoint, and where the processor's time goes meanwhile."""
+    processes = list(rounds[0][names[0]].cpu)
+    title = (
+        f"callbacks per second with {callbacks.CLICKERS} clickers: median (and each round); processor ms per callback"
+    )
+    table = _table(title, "what is called", "per second", "of bare", "p50", "p99", "late", *processes)
+    for name in names:
+        done = [bursts[name] for bursts in rounds]
+        waited = [each for burst in done for each in burst.milliseconds]
+        ratio = median(bursts[name].rate / bursts[names[0]].rate for bursts in rounds)
+        table.add_row(
+            name,
+            f"{median(burst.rate for burst in done):.0f} ({' '.join(f'{burst.rate:.0f}' for burst in done)})",
+            f"{ratio:.3f}",
+            f"{median(waited):.0f} ms",
+            f"{quantiles(waited, n=100, method='inclusive')[98]:.0f} ms",
+            f"{sum(burst.late for burst in done) / len(waited):.0%}",
+            *(f"{median(burst.cpu[process] for burst in done):.1f}" for process in processes),
+        )
+    _console.print(table)
+    _console.print("Late: told that the click was received, because what became of it was not known in time.")
+
+
+def show_footprints(footprints: Mapping[str, Footprint]) -> None:
+    """What each process has loaded before it does anything."""
+    table = _table("imports in a fresh process (medians)", "process", "ms", "processor ms", "times bare", "peak MB")
+    table.add_column("modules", justify="right")
+    bare = footprints[PYTHON]
+    for name, seen in footprints.items():
+        table.add_row(
+            name,
+            f"{1000 * seen.seconds:.0f}",
+            f"{1000 * seen.cpu:.0f}",
+            f"{seen.cpu / bare.cpu:.1f}",
+            f"{seen.megabytes:.0f}",
+            str(seen.modules),
+        )
+    _console.print(table)
 
 
 def _table(title: str, first: str, *columns: str) -> Table:

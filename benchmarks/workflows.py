@@ -34,6 +34,10 @@ class BareWorkflow:
     def _on_decide(self, _decision: str) -> None:
         self._decided = True
 
+    @workflow.query(name="decided")
+    def _is_decided(self) -> bool:
+        return self._decided
+
 
 @workflow.defn(name="Shape")
 class ShapeWorkflow:

@@ -83,7 +83,8 @@ def _rejection(showing: Showing) -> str | None:
 def _reported(outcome: Outcome, wording: Wording) -> list[Element]:
     shown: list[Element] = []
     if outcome.reason and outcome.status in _TELLS_WHY:
-        shown += said("card.error", outcome.reason, wording)
+        label = "card.withdrawal" if outcome.status is Status.CANCELLED else "card.error"
+        shown += said(label, outcome.reason, wording)
     if outcome.content is not None and outcome.status in _HAS_CONTENT and outcome.content != outcome.reason:
         shown += result(outcome.content, wording, truncated=outcome.truncated, whole=outcome.content_bytes)
     if outcome.authorize_url:

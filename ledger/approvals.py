@@ -26,7 +26,7 @@ from assent.judgement import after_ending, concluded, objection, refusal_entry
 from assent.messages import AuditEntry, AuditEvent, Closing, Conclusion, Prepared
 from ledger import audit, claims
 from ledger.engine import insert, inserted
-from ledger.messages import messages_of
+from ledger.messages import MessageKind, messages_of
 from ledger.schema import approvals, conversations, decisions
 
 
@@ -168,7 +168,8 @@ async def judge_late(connection: AsyncConnection, decision: Decision, now: datet
     plan = await plan_of(connection, decision.approval_id)
     if outcome is None:
         return Verdict(kind=VerdictKind.MISSING)
-    cards = {message.message_id or "" for message in await messages_of(connection, decision.approval_id)}
+    sent = await messages_of(connection, decision.approval_id)
+    cards = {message.message_id for message in sent if message.slot.kind is MessageKind.CARD and message.message_id}
     kind = (objection(plan, decision, cards) if plan else None) or after_ending(outcome.status)
     judged = Judged.of(decision, kind, decision.received_at or now)
     if not await _remember(connection, decision.approval_id, judged):

@@ -32,6 +32,7 @@ def open_engine(url: str) -> AsyncEngine:
             )
             event.listen(engine.sync_engine, "connect", _harden_sqlite)
             event.listen(engine.sync_engine, "begin", _begin_sqlite)
+            event.listen(engine.sync_engine, "invalidate", _let_go)
             return engine
         case "postgresql+asyncpg":
             return create_async_engine(
@@ -94,6 +95,12 @@ def _harden_sqlite(connection: Any, _record: Any) -> None:
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()
+
+
+def _let_go(connection: Any, _record: Any, _error: Any) -> None:
+    """Work that was cut off gives its write lock back at once, not when its connection is collected."""
+    if connection is not None:
+        connection.rollback()
 
 
 def _begin_sqlite(connection: Connection) -> None:

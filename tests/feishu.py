@@ -40,7 +40,7 @@ class Chat:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.http = httpx.AsyncClient(base_url=url, timeout=10)
+        self.http = httpx.AsyncClient(base_url=url, timeout=10, limits=httpx.Limits(keepalive_expiry=2))
 
     async def messages(self, chat_id: str | None = None) -> list[dict[str, Any]]:
         answer = await self.http.get("/api/messages", params={"chat_id": chat_id} if chat_id else {})

@@ -74,6 +74,7 @@ class Place:
             "ASSENT_TOOLS": _SAMPLES,
             "ASSENT_HEARTBEAT_TIMEOUT": "5",
             "ASSENT_CALLBACK_SECRET": self.token,
+            **self._unused_door,
             **inherited,
             "ASSENT_DATABASE_URL": f"sqlite+aiosqlite:///{self.directory / 'ledger.db'}",
             "ASSENT_DEV_DIR": str(self.directory),
@@ -85,6 +86,12 @@ class Place:
             "PYTHONUNBUFFERED": "1",
             **(self._feishu if self.is_simulated else {}),
         }
+
+    @property
+    def _unused_door(self) -> dict[str, str]:
+        """An app whose clicks come over the long connection needs no callback, and the webhook wants one guarded."""
+        guards = ("ASSENT_FEISHU_ENCRYPT_KEY", "ASSENT_FEISHU_VERIFICATION_TOKEN")
+        return {} if any(map(os.environ.get, guards)) else {guards[1]: secrets.token_urlsafe(24)}
 
     @property
     def _feishu(self) -> dict[str, str]:
@@ -224,7 +231,7 @@ def _preparation(place: Place) -> Iterable[str]:
 def _tokens(place: Place) -> str:
     """The one agent of this machine: it may ask for every tool on everyone's behalf, and decide nothing."""
     digest = hashlib.sha256(place.token.encode()).hexdigest()
-    return f'[[token]]\nname = "dev"\nsha256 = "{digest}"\ntools = ["*"]\non_behalf_of = ["*"]\ncallbacks = ["http://127.0.0.1"]\n'
+    return f'[[token]]\nname = "dev"\nsha256 = "{digest}"\ntools = ["*"]\non_behalf_of = ["*"]\ncallbacks = ["http://127.0.0.1:9000/"]\n'
 
 
 def _temporal(place: Place) -> list[str]:

@@ -15,18 +15,18 @@ from pydantic import ValidationError
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
-from temporalio.worker import Worker
 
 from assent import names
 from assent.errors import AssentError
 from assent.settings import Settings
 from assent.temporal import connect_temporal
 from assent.tools import Registry, registry
-from ledger import Ledger
-from ledger.schema import VERSION
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # each process imports what it runs: the doors need neither a ledger nor a worker
+    from temporalio.worker import Worker
+
     from cards import Wording
+    from ledger import Ledger
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +78,9 @@ def load_wording(settings: Settings) -> Wording:
 
 async def open_ledger(settings: Settings, *, must_be_set_up: bool = True) -> Ledger:
     """The ledger, reachable and of the version that this code expects."""
+    from ledger import Ledger
+    from ledger.schema import VERSION
+
     try:
         ledger = Ledger.open(settings.database_url)
     except Exception as error:

@@ -79,7 +79,7 @@ def create_app(settings: Settings, client: Client, names: Names | None = None) -
     app.state.client = client
     door = TemporalDoor(client)
     if settings.feishu_app_id:
-        app.state.callbacks = Callbacks(Assent(door), _verifier(settings), _wording(settings), names)
+        app.state.callbacks = Callbacks(Assent(door), _verifier(settings), process.load_wording(settings), names)
         app.add_api_route("/feishu/callback", feishu_callback, methods=["POST"], include_in_schema=False)
     if settings.tokens is not None:
         app.state.desk = Desk(door, _tokens(settings))
@@ -101,13 +101,6 @@ def _verifier(settings: Settings) -> Verifier:
         )
     except ValueError as error:
         raise process.Misconfigured(f"Callbacks from Feishu cannot be verified: {error}") from None
-
-
-def _wording(settings: Settings) -> Wording:
-    try:
-        return Wording.load(settings.texts)
-    except ValueError as error:
-        raise process.Misconfigured(f"ASSENT_TEXTS: {error}") from None
 
 
 def _tokens(settings: Settings) -> Tokens:

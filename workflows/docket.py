@@ -34,8 +34,8 @@ class Docket:
         self.reason: str | None = None
         self.ended_by: Identity | None = None
         self._cards = set(carried.cards.message_ids) if carried else set()
-        self._expects_cards = False
-        self._early: list[Decision] = []
+        self._expects_cards = carried is not None and not carried.cards.complete
+        self._early: list[Decision] = list(carried.early) if carried else []
 
     def open(self, plan: Plan) -> None:
         """From here on the plan can be decided; what came too early is judged first."""
@@ -99,6 +99,7 @@ class Docket:
             cards=cards,
             judged=tuple(self.judged.values()),
             unwritten=tuple(self.unwritten),
+            early=tuple(self._early),
             malformed=self.malformed,
         )
 
@@ -121,7 +122,9 @@ class Docket:
             return
         received = min(decision.received_at or workflow.now(), workflow.now())
         received = max(received, self.opened_at or received)
-        verdict = objection(plan, decision, self._cards)
+        # Once it is over, a click on a card whose message was never confirmed is late, not forged.
+        unconfirmed = {decision.message_id} if self._expects_cards and decision.message_id else set()
+        verdict = objection(plan, decision, self._cards | unconfirmed)
         if verdict is None and self.status is not None:
             verdict = after_ending(self.status)
         if verdict is None and self.decision is not None:

@@ -106,7 +106,7 @@ async def _stage(ground: Ground, url: str, settings: dict[str, str]) -> AsyncIte
     directory = ground.directory / "stage"
     directory.mkdir()
     async with simulated(limits=False) as chat:
-        stage = Stage(ground.client, ground.address, directory, url, chat=chat, **settings)
+        stage = Stage(ground.client, ground.address, directory, url, chat=chat, settings=settings)
         try:
             await stage.open()
             yield stage

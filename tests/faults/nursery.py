@@ -17,7 +17,6 @@ from pathlib import Path
 from tests.faults.waiting import until
 from tests.parts import worker_environment
 
-
 _NEEDED = (
     "aiosqlite",
     "sqlalchemy.dialects.postgresql.asyncpg",

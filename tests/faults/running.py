@@ -47,7 +47,7 @@ async def run_seeds(
         for (ledger, url), client in zip(urls.items(), clients, strict=True):
             own = directory / ledger
             own.mkdir()
-            stages[ledger] = Stage(client, address, own, url, nursery=nursery, **_SETTINGS)
+            stages[ledger] = Stage(client, address, own, url, nursery=nursery, settings=_SETTINGS)
             stack.push_async_callback(stages[ledger].close)
             await stages[ledger].open()
         renewing = asyncio.Lock()

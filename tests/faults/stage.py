@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,7 +105,7 @@ class Stage:
         *,
         chat: Chat | None = None,
         nursery: Nursery | None = None,
-        **settings: str,
+        settings: Mapping[str, str],
     ) -> None:
         self.client, self.address, self.url, self.chat = client, address, url, chat
         self._directory = directory

@@ -146,7 +146,7 @@ class Approvals(Variant):
         cards = self._cards(ledger, stack)
         for worker in (
             approvals_worker(self.client, ledger, self._settings, cards),
-            *([outbound_worker(self.client, self._settings, cards)] if cards else ()),
+            *([outbound_worker(self.client, ledger, self._settings, cards)] if cards else ()),
             *tool_workers(self.client, ledger, registry),
         ):
             await stack.enter_async_context(worker)

@@ -299,7 +299,7 @@ async def opened(client: Client, address: str, directory: Path) -> AsyncIterator
         )
         cards = CardActivities(service.ledger, feishu, WORDING)
         await stack.enter_async_context(approvals_worker(client, service.ledger, service.settings, cards))
-        await stack.enter_async_context(outbound_worker(client, service.settings, cards))
+        await stack.enter_async_context(outbound_worker(client, service.ledger, service.settings, cards))
         environment = worker_environment(
             TEMPORAL_ADDRESS=address,
             TEMPORAL_NAMESPACE=client.namespace,

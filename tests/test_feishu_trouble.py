@@ -268,7 +268,7 @@ async def test_two_cards_that_arrive_in_one_task_are_not_sent_again(
 
             await until(lambda: on_their_way(2))
         await chat.behave()
-        async with outbound_worker(client, service.settings, cards):
+        async with outbound_worker(client, service.ledger, service.settings, cards):
             await until(lambda: on_their_way(0))
             async with approvals_worker(client, service.ledger, service.settings, cards):
                 sent = await chat.cards(handle.id)

@@ -122,10 +122,12 @@ class LedgerProxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+        task = asyncio.ensure_future(self._connect(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        await asyncio.wait({task})  # not the task itself: the server complains of one that is cancelled
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self._reachable:
             writer.transport.abort()
             return
@@ -188,10 +190,12 @@ class TemporalProxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+        task = asyncio.ensure_future(self._connect(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        await asyncio.wait({task})  # not the task itself: the server complains of one that is cancelled
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             from_server, to_server = await asyncio.open_connection(self._host, self._port)
         except OSError:

@@ -31,7 +31,7 @@ _HOW = {
     Fault.EXCEPTION: "In the tool: it takes effect and raises. Before claim, before record: the database raises, each "
     "time it is asked.",
     Fault.HANG: "In the tool: it ends only after its timeout. Before claim, before record, after record: the ledger "
-    "does not answer until the worker has given up. Before report: Temporal hears nothing until the heartbeat is missed.",
+    "does not answer until the worker has given up. Before report: Temporal hears nothing until a heartbeat is missed.",
     Fault.HARD_TIMEOUT: "The worker is killed, and none comes back until Temporal's last limit (schedule-to-close) has "
     "passed.",
     Fault.CLOCK_AHEAD: "The worker's wall clock jumps. Before claim: while the call waits to be taken, which then "

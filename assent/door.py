@@ -120,6 +120,9 @@ class Door(Protocol):
     async def settle(self, approval_id: str, ruling: Ruling) -> Ruled:
         """Say what became of a frozen call."""
 
+    async def settled(self, approval_id: str) -> Settlement | None:
+        """What was settled of a frozen call, if anything was."""
+
     async def settlement(self, approval_id: str) -> Settlement:
         """Wait until a frozen call is settled."""
 

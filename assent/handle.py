@@ -95,9 +95,10 @@ class ApprovalHandle:
         await self._door.withdraw(self.id, withdrawal)
 
     async def content(self) -> Any:
-        """The whole result, however large; waits for it like `outcome()`."""
+        """The whole result, however large; waits for it like `outcome()`. Of a frozen call, what was settled of it."""
         outcome = await self.outcome()
-        return json.loads(await self._door.content(self.id)) if outcome.truncated else outcome.content
+        found = (await self._door.settled(self.id) if outcome.status is Status.FROZEN else None) or outcome
+        return json.loads(await self._door.content(self.id)) if found.truncated else found.content
 
     async def settle(
         self,

@@ -46,6 +46,7 @@ STATE = "state"
 VERDICT = "verdict"
 
 APPROVAL_MEMO = "assent_approval_id"
+FROZEN_AT_MEMO = "assent_frozen_at"
 REQUEST_HASH_MEMO = "assent_request_sha256"
 
 STATUS = SearchAttributeKey.for_keyword("AssentStatus")

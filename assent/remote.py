@@ -165,6 +165,10 @@ class HttpDoor:
         except _ForbiddenOperator:
             return Ruled(kind=RuledKind.FORBIDDEN)
 
+    async def settled(self, approval_id: str) -> Settlement | None:
+        view = _read(await self._insist("GET", f"/v1/approvals/{path_segment(approval_id)}"), ApprovalView)
+        return view.settlement
+
     async def settlement(self, approval_id: str) -> Settlement:
         path = f"/v1/approvals/{path_segment(approval_id)}/settlement?wait={_WAIT}"
         async for view in self._polled(path, SettlementView):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from temporalio.client import (
@@ -148,13 +148,14 @@ class TemporalReviews:
 
 async def _listed(found: WorkflowExecution) -> FrozenReview:
     attributes = found.typed_search_attributes
+    since = await found.memo_value(names.FROZEN_AT_MEMO, "", type_hint=str)
     return FrozenReview(
         approval_id=await found.memo_value(names.APPROVAL_MEMO, "", type_hint=str),
         review_id=found.id,
         tool=attributes.get(names.TOOL),
         requester=attributes.get(names.REQUESTER),
         risk=attributes.get(names.RISK),
-        frozen_at=found.start_time,
+        frozen_at=datetime.fromisoformat(since) if since else found.start_time,
     )
 
 

@@ -170,7 +170,11 @@ async def content(approval_id: ApprovalId, desk: TheDesk, agent: TheAgent) -> Re
     outcome = await in_time(desk, desk.door.outcome(approval_id), MAX_WAIT / 4) if state.phase is Phase.CLOSED else None
     if outcome is None:
         raise refuse(Code.NOT_ENDED, f"approval {approval_id!r} has not ended, so it has no result yet")
-    told = await desk.door.content(approval_id) if outcome.truncated else json.dumps(Ending.of(outcome).content)
+    settled = await desk.door.settled(approval_id) if outcome.status is Status.FROZEN else None
+    if (settled or outcome).truncated:
+        told = await desk.door.content(approval_id)
+    else:
+        told = json.dumps(settled.content if settled else Ending.of(outcome).content)
     return Response(told, media_type="application/json")
 
 

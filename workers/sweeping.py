@@ -84,7 +84,7 @@ async def _open_review(client: Client, ledger: Ledger, orphan: Orphan) -> bool:
         task_queue=names.APPROVALS_QUEUE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         search_attributes=names.review_attributes(plan.tool, str(plan.requester), plan.risk),
-        memo={names.APPROVAL_MEMO: plan.approval_id},
+        memo={names.APPROVAL_MEMO: plan.approval_id, names.FROZEN_AT_MEMO: frozen.frozen_at.isoformat()},
         static_summary=names.review_summary(plan.tool),
     )
     _log.warning("approval %s was ended while its call ran; its review is open", plan.approval_id)

@@ -22,7 +22,7 @@ async def freeze(frozen: FrozenCall) -> None:
                 id=review,
                 parent_close_policy=workflow.ParentClosePolicy.ABANDON,
                 search_attributes=names.review_attributes(call.tool, str(call.requester), frozen.risk),
-                memo={names.APPROVAL_MEMO: call.approval_id},
+                memo={names.APPROVAL_MEMO: call.approval_id, names.FROZEN_AT_MEMO: frozen.frozen_at.isoformat()},
                 static_summary=names.review_summary(call.tool),
             )
             return

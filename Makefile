@@ -1,4 +1,4 @@
-.PHONY: setup test lint format bench dev histories lock
+.PHONY: setup test lint format bench dev histories faults lock
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -12,7 +12,7 @@ setup: .venv/.ready
 	@touch $@
 
 test: setup
-	$(BIN)/python -m pytest -n 6 --dist worksteal
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 lint: setup
 	$(BIN)/ruff format --check .
@@ -32,6 +32,10 @@ dev: setup
 
 histories: setup
 	$(BIN)/python -m tests.record_histories
+
+# A thousand random schedules, or with SEED=… that one; COUNT=… and MINUTES=… bound them.
+faults: setup
+	$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(MINUTES),--minutes $(MINUTES))
 
 LOCK := $(BIN)/uv pip compile pyproject.toml requirements.in --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet
 

@@ -200,10 +200,10 @@ async def shut(connection: AsyncConnection, closing: Closing) -> Report | None:
 
 async def resolve(connection: AsyncConnection, call: ToolCall, content: Content, now: datetime) -> Report:
     """A probe found that an unknown call did run: the claim moves from unknown to executed."""
-    await lock(connection, call.approval_id)
     claim = await root_of(connection, call.consent)
     if claim is None:
         return Report(kind=ReportKind.UNKNOWN)
+    await lock(connection, claim.approval_id)
     found = await connection.execute(
         update(claims)
         .where(claims.c.consent == claim.consent, claims.c.state == ClaimState.UNKNOWN)
@@ -212,7 +212,7 @@ async def resolve(connection: AsyncConnection, call: ToolCall, content: Content,
     claim = await claim_of(connection, claim.consent)
     assert claim is not None, "a claim is never deleted"
     if found.rowcount == 1:
-        await audit.append(connection, call.approval_id, [execution_entry(claim, now)])
+        await audit.append(connection, claim.approval_id, [execution_entry(claim, now)])
     return await report(connection, claim)
 
 

@@ -112,7 +112,7 @@ class PostgresServer:
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
-async def until(ask: Callable[[], Awaitable[Answer | None]], seconds: float = 30) -> Answer:
+async def until(ask: Callable[[], Awaitable[Answer | None]], seconds: float = 120) -> Answer:
     """Ask again until there is an answer; a test that waits in vain fails loudly."""
     async with asyncio.timeout(seconds):
         while True:

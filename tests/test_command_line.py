@@ -210,7 +210,7 @@ async def test_ctrl_c_ends_the_waiting_quietly_and_the_request_stays(assent: Com
     assert process.stderr is not None
     line = (await process.stderr.readline()).decode()
     process.send_signal(signal.SIGINT)
-    out, err = await asyncio.wait_for(process.communicate(), 30)
+    out, err = await asyncio.wait_for(process.communicate(), 120)
     assert (process.returncode, out, err.strip()) == (130, b"", b"")
     approval_id = line.split()[2].rstrip(".")
     assert (await assent.service.gate.approval(approval_id).state()).phase == "pending"
@@ -266,7 +266,7 @@ async def on_terminal(assent: CommandLine, columns: int, *arguments: str) -> str
         stderr=theirs,
         env={**assent.environment, "TERM": "xterm-256color"},
     )
-    assert await asyncio.wait_for(process.wait(), 30) == 0
+    assert await asyncio.wait_for(process.wait(), 120) == 0
     os.close(theirs)
     seen = os.read(ours, 1 << 16).decode()
     os.close(ours)
@@ -358,7 +358,7 @@ async def test_exit_code_is_that_of_the_decision_even_if_nobody_reads(assent: Co
         stderr=writer,
         env=assent.environment,
     )
-    assert await asyncio.wait_for(process.wait(), 30) == 0
+    assert await asyncio.wait_for(process.wait(), 120) == 0
     os.close(writer)
     assert (await handle.outcome()).status == "rejected"
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from assent.content import Content
+from assent.messages import AuditEvent, ReportKind
+from ledger import ClaimState, Ending, Ledger
 from tests import parts
 from tests.faults import report
 from tests.faults.houses import HOUSES, Ground, House, NotHere
+from tests.faults.plans import Blow, drawn
+from tests.faults.running import run_seeds
 from tests.faults.table import TABLE, Fault, Moment, Seen
+from tests.test_claims import EXECUTED, UNKNOWN, consent, holder, ledger
+
+__all__ = ["ledger"]
 
 
 @pytest.mark.timeout(300)
@@ -20,9 +27,8 @@ async def test_every_fault_at_every_moment_leaves_what_the_table_says(
     house: House, tmp_path: Path, temporal_address: str, namespaces: Iterator[str]
 ) -> None:
     client = await parts.connect(temporal_address, next(namespaces))
-    host = os.environ["TEST_POSTGRES"].partition("host=")[2]
     try:
-        table = await house(Ground(client, temporal_address, host, tmp_path))
+        table = await house(Ground(client, temporal_address, tmp_path))
     except NotHere as lack:
         pytest.skip(str(lack))
     document = report.DOCUMENT.read_text()
@@ -39,3 +45,46 @@ def test_the_document_is_the_whole_table_and_nothing_else() -> None:
     assert set(TABLE) == set(Fault)
     assert all(set(row) == set(Moment) for row in TABLE.values())
     assert report.DOCUMENT.read_text().partition(report.RECORD)[0] == report.matrix(expected) + "\n"
+
+
+SAMPLE = range(1, 9)
+"""The seeds of every run; `make faults` draws others."""
+
+
+@pytest.mark.timeout(300)
+async def test_a_sample_of_random_schedules_violates_nothing(
+    tmp_path: Path, temporal_address: str, namespaces: Iterator[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    clients = [await parts.connect(temporal_address, next(namespaces)) for _ in range(2)]
+    violated = await run_seeds(SAMPLE, clients, temporal_address, tmp_path, minutes=5, at_once=len(SAMPLE))
+    assert violated == 0, capsys.readouterr().out
+
+
+def test_a_seed_draws_the_same_schedule_again() -> None:
+    plans = [drawn(seed) for seed in range(300)]
+    assert plans == [drawn(seed) for seed in range(300)]
+    assert {plan.blow for plan in plans} == set(Blow)
+    assert {plan.ledger for plan in plans} == {"sqlite", "postgres"}
+    assert {call.moment for plan in plans for call in plan.asked} == {None, *Moment}
+
+
+# What the schedules found
+
+
+async def test_what_a_twins_probe_found_is_audited_with_the_call_that_ran(ledger: Ledger) -> None:
+    first, second, running = await consent(ledger, message="twin"), await consent(ledger, message="twin"), holder()
+    await ledger.begin(first, running)
+    await ledger.finish(first, running, 1, UNKNOWN)
+    await ledger.begin(second, holder())
+    assert (await ledger.resolve(second, Content.of("found"))).kind is ReportKind.EXECUTED
+    assert [entry.event for entry in await ledger.entries(first.approval_id)][-1] == AuditEvent.EXECUTE
+    assert not [problem for problem in await ledger.verify() if first.approval_id in problem and "result" in problem]
+
+
+async def test_an_end_told_again_without_its_content_is_no_second_truth(ledger: Ledger) -> None:
+    call, running = await consent(ledger), holder()
+    await ledger.begin(call, running)
+    first = await ledger.finish(call, running, 1, EXECUTED)
+    bare = Ending(state=ClaimState.EXECUTED, content=Content(data=b"null"), content_left_out=True)
+    assert await ledger.finish(call, running, 1, bare) == first
+    assert (await ledger.sights(call.approval_id))[0].late == ()

@@ -12,40 +12,37 @@ from pathlib import Path
 from tests.faults import report
 from tests.faults.houses import HOUSES, Ground, Table
 from tests.faults.running import run_seeds
-from tests.faults.servers import OwnPostgres
 from tests.parts import TemporalServer, connect
 
 
 async def _with_servers(arguments: argparse.Namespace, directory: Path) -> int:
     temporal = TemporalServer(namespaces=len(HOUSES) + 2)
     temporal.start()
-    postgres = await asyncio.to_thread(OwnPostgres)
     try:
         if arguments.table:
-            return await _write_table(temporal.address, postgres.host, directory)
+            return await _write_table(temporal.address, directory)
         first = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10**9)
         count = 1 if arguments.seed is not None and arguments.count is None else arguments.count or 1000
+        print(f"seeds {first} to {first + count - 1}", flush=True)
         return await run_seeds(
             range(first, first + count),
             [await connect(temporal.address, f"n{n}") for n in range(2)],
             temporal.address,
-            postgres.host,
             directory,
             minutes=arguments.minutes,
             at_once=arguments.at_once,
         )
     finally:
         temporal.kill()
-        postgres.stop()
 
 
-async def _write_table(address: str, host: str, directory: Path) -> int:
+async def _write_table(address: str, directory: Path) -> int:
     seen: Table = {}
     for number, house in enumerate(HOUSES):
         own = directory / house.__name__
         own.mkdir()
         client = await connect(address, f"n{number}")
-        seen |= await house(Ground(client, address, host, own))
+        seen |= await house(Ground(client, address, own))
     report.write(seen)
     wrong = [line for fault, row in seen.items() for line in report.violations(fault, row)]
     print("\n".join(wrong) or f"{report.DOCUMENT} is written.")

@@ -238,13 +238,13 @@ class HeldRow:
         await self._connection.execute("BEGIN")
         await self._connection.execute("SELECT 1 FROM approvals WHERE approval_id = $1 FOR UPDATE", approval_id)
         self._pid: int = await self._connection.fetchval("SELECT pg_backend_pid()")
-        self._watch: asyncpg.Connection[Any] = await self._connect()
 
     async def reached(self) -> Line:
         """Wait until the worker behind the proxy stands at the gate; its connection."""
 
         async def blocked() -> Line | None:
-            rows = await self._watch.fetch(
+            await self._connection.execute("SELECT pg_stat_clear_snapshot()")  # else a transaction sees no news
+            rows = await self._connection.fetch(
                 "SELECT pid FROM pg_stat_activity WHERE $1 = ANY(pg_blocking_pids(pid))", self._pid
             )
             found = [row["pid"] for row in rows if self._proxy.has(row["pid"])]
@@ -253,5 +253,4 @@ class HeldRow:
         return await until(blocked)
 
     async def release(self) -> None:
-        for connection in (self._connection, self._watch):
-            connection.terminate()
+        self._connection.terminate()

@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import asyncpg
 from temporalio.client import Client
 
 from tests.faults import scenes
@@ -21,7 +20,7 @@ from tests.parts import TemporalServer
 Table = dict[Fault, dict[Moment, Seen]]
 
 _QUICK = {"heartbeat_timeout": "5", "start_within": "120"}
-_HURRIED = {"heartbeat_timeout": "6", "start_within": "5"}
+_HURRIED = {"heartbeat_timeout": "6", "start_within": "4"}
 _PATIENT = {"heartbeat_timeout": "20", "start_within": "120"}
 
 
@@ -31,29 +30,27 @@ class NotHere(Exception):
 
 @dataclass
 class Ground:
-    """What a house is built on."""
+    """What a house is built on: a Temporal namespace, and a directory."""
 
     client: Client
     address: str
-    postgres: str
-    """The directory of a PostgreSQL server's socket."""
     directory: Path
 
 
 async def on_signals(ground: Ground) -> Table:
-    async with _stage(ground, await _database(ground, "signals"), _QUICK) as stage:
+    async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _QUICK) as stage:
         return await _seen(stage, scenes.killed, scenes.stopped)
 
 
 async def in_a_hurry(ground: Ground) -> Table:
     """Where waiting ends soon, so that giving up can be seen."""
-    async with _stage(ground, await _database(ground, "hurry"), _HURRIED) as stage:
+    async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _HURRIED) as stage:
         return await _seen(stage, scenes.abandoned, scenes.hanging, scenes.cut_for_long, scenes.raising)
 
 
 async def at_leisure(ground: Ground) -> Table:
     """Where nobody is given up on while the fault lasts."""
-    async with _stage(ground, await _database(ground, "leisure"), _PATIENT) as stage:
+    async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _PATIENT) as stage:
         return await _seen(stage, scenes.drained, scenes.cut_for_a_moment)
 
 
@@ -61,20 +58,18 @@ async def with_a_clock(ground: Ground) -> Table:
     clock = SteppedClock(ground.directory)
     if why := clock.make():
         raise NotHere(why)
-    async with _stage(ground, await _database(ground, "clock"), _PATIENT) as stage:
+    async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _PATIENT) as stage:
         return await _seen(stage, lambda stage: scenes.clock_stepped(stage, clock))
 
 
 async def on_own_servers(ground: Ground) -> Table:
-    directory = ground.directory / "servers"
-    directory.mkdir()
-    temporal, postgres = TemporalServer(file=directory / "temporal.db"), await asyncio.to_thread(OwnPostgres)
-    async with AsyncExitStack() as stack:
-        stack.callback(postgres.stop)
+    """Where the servers themselves are struck."""
+    temporal = TemporalServer(file=ground.directory / "temporal.db")
+    async with _own_postgres() as postgres, AsyncExitStack() as stack:
         temporal.start()
         stack.callback(temporal.kill)
-        own = Ground(await temporal.client(), temporal.address, postgres.host, directory)
-        async with _stage(own, await _database(own, "restarted"), _PATIENT) as stage:
+        own = Ground(await temporal.client(), temporal.address, ground.directory)
+        async with _stage(own, await postgres.database(), _PATIENT) as stage:
             return await _seen(stage, lambda stage: scenes.servers_restarted(stage, temporal, postgres))
 
 
@@ -136,11 +131,11 @@ async def _seen(stage: Stage, *acts: Callable[[Stage], Awaitable[scenes.Acted]])
     return table
 
 
-async def _database(ground: Ground, purpose: str) -> str:
-    name = f"faults_{ground.client.namespace}_{purpose}"
-    connection = await asyncpg.connect(user="postgres", database="postgres", host=ground.postgres)
+@asynccontextmanager
+async def _own_postgres() -> AsyncIterator[OwnPostgres]:
+    """A server for one house: with a hundred connections each is busy enough."""
+    postgres = await asyncio.to_thread(OwnPostgres)
     try:
-        await connection.execute(f"CREATE DATABASE {name}")
+        yield postgres
     finally:
-        await connection.close()
-    return f"postgresql+asyncpg://postgres@/{name}?host={ground.postgres}"
+        await asyncio.to_thread(postgres.stop)

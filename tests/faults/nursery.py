@@ -12,6 +12,7 @@ import os
 import runpy
 import signal
 import sys
+import traceback
 from pathlib import Path
 
 from tests.faults.waiting import until
@@ -126,7 +127,10 @@ def main() -> None:
         if pid == 0:
             try:
                 _be_born(**order)
+            except BaseException:
+                traceback.print_exc()
             finally:
+                sys.stderr.flush()
                 os._exit(1)
         print(pid, flush=True)
 

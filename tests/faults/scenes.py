@@ -43,7 +43,7 @@ async def killed(stage: Stage) -> Acted:
     moments = tuple(moment for moment in Moment if moment is not Moment.REPORT)
     early = await asyncio.gather(stage.arranged(doomed, moments), stage.arranged(doomed, moments, "safe"))
     late = await asyncio.gather(*(stage.ask(doomed, Moment.REPORT, tool) for tool in ("effect", "safe")))
-    await asyncio.gather(*(_run(case) for case in late))
+    await asyncio.gather(*(stage.run(case) for case in late))
     for case in late:
         await stage.bring_report(doomed, case)
     await doomed.process.kill()
@@ -51,11 +51,6 @@ async def killed(stage: Stage) -> Acted:
     await let_go(doomed, (*plain, *safe), resume=False)
     await stage.hand("kill")
     return {Fault.KILL: plain, Fault.KILL_SAFE: safe}
-
-
-async def _run(case: Case) -> None:
-    await case.approve()
-    await case.begun()
 
 
 async def stopped(stage: Stage) -> Acted:
@@ -88,7 +83,7 @@ async def drained(stage: Stage) -> Acted:
 
 async def abandoned(stage: Stage) -> Acted:
     """The worker dies, and nobody comes until Temporal's last limit has passed."""
-    doomed = await stage.hand("abandon", FAULTS_TIMEOUT="6")
+    doomed = await stage.hand("abandon", FAULTS_TIMEOUT="8")
     cases = await stage.arranged(doomed)
     await doomed.process.kill()
     await let_go(doomed, cases, resume=False)
@@ -146,10 +141,11 @@ async def raising(stage: Stage) -> Acted:
         stage.ask(hand, Moment.CLAIM), stage.ask(hand, Moment.TOOL, "raises"), stage.ask(hand, Moment.RECORD)
     )
     await stage.refuse(claim, "started")
+    await claim.approve()
+    await asyncio.gather(stage.run(body), stage.run(record))
     await stage.refuse(record, "executed")
-    for case in (claim, body, record):
+    for case in (body, record):
         case.let_end()
-        await case.approve()
     return {Fault.EXCEPTION: [claim, body, record]}
 
 
@@ -185,7 +181,7 @@ async def disk_full(stage: Stage) -> Acted:
     claim, body, record, report = await asyncio.gather(
         *(stage.ask(hand, moment) for moment in Moment if moment is not Moment.RECORDED)
     )
-    await asyncio.gather(*(_run(case) for case in (body, record, report)))
+    await asyncio.gather(*(stage.run(case) for case in (body, record, report)))
     await stage.bring_report(hand, report)
     filler = file.with_name("filler")
     _fill(file, filler)

@@ -11,6 +11,7 @@ from typing import cast
 from sqlalchemy import text
 
 from assent import Outcome, names
+from assent.contracts import RuledKind
 from assent.errors import AssentError
 from ledger.engine import reading
 from tests.conftest import OPERATOR, Service
@@ -23,7 +24,7 @@ from tests.test_resets import reset
 
 _BROUGHT = 15.0
 """How long a call may take to its moment; one that something else holds up is struck where it is."""
-_OVERTAKEN = 12.0
+_OVERTAKEN = 8.0
 """How long a stopped or silent worker is left so, unless everything ended before."""
 
 
@@ -40,6 +41,10 @@ class Schedule:
     def __init__(self, plan: Plan, stage: Stage, renewing: asyncio.Lock) -> None:
         self._plan, self._stage, self._renewing = plan, stage, renewing
         self._calls: list[Call] = []
+
+    @property
+    def approvals(self) -> list[str]:
+        return [call.case.handle.id for call in self._calls]
 
     async def run(self) -> list[str]:
         queue = f"s{self._plan.seed}"
@@ -97,11 +102,11 @@ class Schedule:
             case Blow.KILL:
                 await hand.process.kill()
             case Blow.STOP:
+                relief = await stage.hand(hand.queue)  # first: a stopped process may hold SQLite's one lock
                 hand.process.send(signal.SIGSTOP)
                 for call in self._calls:
                     for gate in call.case.gates:
                         await gate.release()
-                relief = await stage.hand(hand.queue)
                 await self._overtaken()
                 hand.process.send(signal.SIGCONT)
                 return [relief]
@@ -177,7 +182,9 @@ class Schedule:
                 "a refusal called done": status in ("executed", "replayed") and tool == "refuses",
                 "called failed after it began": status == "failed" and state != "closed" and tool != "refuses",
                 "called failed by an open claim": status == "failed" and state not in ("closed", "failed"),
-                "frozen, and the ledger knows": status == "frozen" and "unknown" not in (state, answer),
+                "frozen, and the ledger knows": status == "frozen"
+                and "unknown" not in (state, answer)
+                and tool != "probed",  # its review may have found out since
                 "unknown, and called done or failed": state == "unknown" and status != "frozen",
                 "left started": state == "started",
                 "an ending that nothing led to": status not in ("executed", "replayed", "failed", "frozen"),
@@ -232,10 +239,10 @@ class Schedule:
     async def _retried(self, case: Case) -> bool:
         assert case.digest is not None
         try:
-            await case.handle.settle("retry", operator=OPERATOR, reason="again", payload_hash=case.digest[:12])
+            ruled = await case.handle.settle("retry", operator=OPERATOR, reason="again", payload_hash=case.digest[:12])
         except AssentError:
             return False
-        return True
+        return ruled.kind is RuledKind.RETRYING
 
     async def _reset_at_end(self) -> list[str]:
         found = []

@@ -8,6 +8,8 @@ import subprocess
 from datetime import timedelta
 from pathlib import Path
 
+import asyncpg
+
 from tests.parts import PostgresServer
 
 
@@ -17,6 +19,15 @@ class OwnPostgres(PostgresServer):
     @property
     def host(self) -> str:
         return self.uri.partition("host=")[2]
+
+    async def database(self) -> str:
+        """The URL of an empty database."""
+        connection = await asyncpg.connect(user="postgres", database="postgres", host=self.host)
+        try:
+            await connection.execute("CREATE DATABASE faults")
+        finally:
+            await connection.close()
+        return f"postgresql+asyncpg://postgres@/faults?host={self.host}"
 
     async def restart(self) -> None:
         """Kill what it does, without a checkpoint, and start it again."""

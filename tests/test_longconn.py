@@ -23,9 +23,10 @@ from assent.settings import Settings
 from cards import Verifier, Wording
 from tests import parts
 from tests.conftest import Service, new_database, open_service
-from tests.feishu import APP, OUTSIDER, REQUESTER, Chat, served, settings_of
+from tests.feishu import APP, OUTSIDER, REQUESTER, Chat, settings_of
 from tests.house import ROOT, Process
 from tests.parts import until, worker_environment
+from tests.simulated import served
 from workers import longconn, process
 from workers.longconn import Deaf, Desk, Line
 

@@ -283,6 +283,12 @@ class FrozenCall(Frozen):
     retries: int = 0
     settlement: Settlement | None = None
 
+    @classmethod
+    def of(cls, plan: Plan, call: ToolCall, **known: Any) -> Self:
+        """A plan's call of which nobody knows whether it took effect."""
+        shared = ("queue", "risk", "has_probe", "probe_for", "heartbeat_timeout", "remind_every")
+        return cls(call=call, has_cards=bool(plan.addresses), **{name: getattr(plan, name) for name in shared}, **known)
+
 
 class Sight(Frozen):
     """What the ledger knows of one attempt to make a frozen call."""

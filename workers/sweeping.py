@@ -64,19 +64,8 @@ async def _open_review(client: Client, ledger: Ledger, orphan: Orphan) -> bool:
     )
     if report.kind is not ReportKind.UNKNOWN:
         return False
-    frozen = FrozenCall(
-        call=ToolCall.of(plan, consent=orphan.consent),
-        queue=plan.queue,
-        risk=plan.risk,
-        has_cards=bool(plan.addresses),
-        has_probe=plan.has_probe,
-        probe_for=plan.probe_for,
-        heartbeat_timeout=plan.heartbeat_timeout,
-        remind_every=plan.remind_every,
-        decided_by=None,
-        error=reason,
-        frozen_at=now,
-    )
+    call = ToolCall.of(plan, consent=orphan.consent)
+    frozen = FrozenCall.of(plan, call, decided_by=None, error=reason, frozen_at=now)
     await client.start_workflow(
         names.FROZEN_REVIEW,
         frozen,

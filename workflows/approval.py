@@ -8,9 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError, FailureError, WorkflowAlreadyStartedError
-from temporalio.exceptions import TimeoutError as ActivityTimeout
+from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
@@ -32,7 +30,6 @@ with workflow.unsafe.imports_passed_through():
         AuditBatch,
         AuditEntry,
         AuditEvent,
-        Closing,
         Conclusion,
         FrozenCall,
         Preparation,
@@ -46,13 +43,11 @@ with workflow.unsafe.imports_passed_through():
         VerdictQuestion,
         Withdrawal,
     )
-    from workflows import steps
+    from workflows import calls, steps
     from workflows.details import details
     from workflows.docket import MOST_AT_ONCE, Docket
     from workflows.freezing import freeze
     from workflows.post import Post
-
-_PROBE_LIMIT = timedelta(seconds=15)
 
 
 @workflow.defn(name=names.APPROVAL)
@@ -167,74 +162,27 @@ class ApprovalWorkflow:
         self._phase = Phase.EXECUTING
         self._show(Phase.EXECUTING)
         call = self._call(plan)
-        attempt = plan.timeout + steps.RECORDING
         showing = asyncio.create_task(self._post.show_running(plan, self._docket.accepted))
-        try:
-            report = await steps.on_tool_queue(
-                names.EXECUTE,
-                call,
-                Report,
-                queue=plan.queue,
-                attempt=attempt,
-                limit=plan.start_within + plan.attempts * (attempt + plan.heartbeat_timeout),
-                heartbeat=plan.heartbeat_timeout,
-                retry=RetryPolicy(maximum_interval=timedelta(seconds=10)),
-            )
-        except ActivityError as error:
-            report = Report(kind=ReportKind.NOT_BEGUN, reason=_why(error))
-        if report.kind in (ReportKind.NOT_BEGUN, ReportKind.UNKNOWN):
-            closed = await self._close_claim(plan, call, report.reason)
-            knows_more = closed.kind is not ReportKind.UNKNOWN or report.kind is ReportKind.NOT_BEGUN
-            report = closed if knows_more else report
+        report = await calls.make(call, queue=plan.queue, heartbeat=plan.heartbeat_timeout)
         self._docket.written(call.entries)
         self._post.call_ended()
         await showing
         return report
 
-    async def _close_claim(self, plan: Plan, call: ToolCall, reason: str | None) -> Report:
-        """Learn for certain what is known of a call whose worker could not say; from here on it can no longer begin."""
-        closing = Closing(
-            approval_id=plan.approval_id,
-            consent=plan.approval_id,
-            idempotency_key=plan.idempotency_key,
-            payload_sha256=plan.payload_sha256,
-            now=workflow.now(),
-            reason=reason or "it was not begun",
-            entries=call.entries,
-        )
-        return await steps.durable(names.CLOSE_CLAIM, closing, Report)
-
     async def _probe(self, plan: Plan, report: Report) -> Report:
-        """Ask the tool once, quickly, before a person is bothered."""
+        """Ask the tool, before a person is bothered."""
         if not plan.has_probe:
             return report
-        try:
-            found = await steps.on_tool_queue(
-                names.PROBE,
-                self._call(plan),
-                Report,
-                queue=plan.queue,
-                attempt=_PROBE_LIMIT,
-                limit=_PROBE_LIMIT,
-                heartbeat=plan.heartbeat_timeout,
-                retry=RetryPolicy(maximum_attempts=1),
-            )
-        except ActivityError:
-            return report
+        found = await calls.probe(self._call(plan), queue=plan.queue, heartbeat=plan.heartbeat_timeout)
         return found if found.kind is ReportKind.EXECUTED else report
 
     async def _freeze(self, plan: Plan, report: Report) -> None:
         """Hand the call to its review, which outlives this approval."""
+        call = self._call(plan).model_copy(update={"entries": ()})
         await freeze(
-            FrozenCall(
-                call=self._call(plan).model_copy(update={"entries": ()}),
-                queue=plan.queue,
-                risk=plan.risk,
-                has_cards=bool(plan.addresses),
-                has_probe=plan.has_probe,
-                probe_for=plan.probe_for,
-                heartbeat_timeout=plan.heartbeat_timeout,
-                remind_every=plan.remind_every,
+            FrozenCall.of(
+                plan,
+                call,
                 decided_by=self._docket.decided_by,
                 error=report.reason,
                 seen=report.content,
@@ -417,10 +365,3 @@ class ApprovalWorkflow:
 
     def _describe(self) -> None:
         workflow.set_current_details(details(self._state()))
-
-
-def _why(error: ActivityError) -> str:
-    cause = error.cause
-    beats = cause.last_heartbeat_details if isinstance(cause, ActivityTimeout) else ()
-    heard = f"; the worker was last heard of at {beats[0]}" if beats else ""
-    return f"the activity ended without an answer: {cause}{heard}" if cause else "the activity ended without an answer"

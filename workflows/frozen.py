@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError
+from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
@@ -18,22 +17,19 @@ with workflow.unsafe.imports_passed_through():
     from assent.messages import (
         AuditEntry,
         AuditEvent,
-        Closing,
         Examination,
         Examined,
         FrozenCall,
         Report,
         ReportKind,
-        ToolCall,
     )
-    from workflows import steps
+    from workflows import calls, steps
     from workflows.details import review_page
 
 SHORT_HASH = 12
 """How much of the payload's hash a person types to have a call tried again."""
 _MOST_JOINED = 1000
 """How many approvals a review names; any number may wait for it."""
-_PROBE_LIMIT = timedelta(seconds=15)
 _LONGEST_PAUSE = timedelta(hours=1)
 
 
@@ -88,19 +84,7 @@ class FrozenReviewWorkflow:
         """Ask the tool's probe. One that raises, hangs or does not know changes nothing."""
         self._update(probes=self._frozen.probes + 1)
         frozen = self._frozen
-        try:
-            found = await steps.on_tool_queue(
-                names.PROBE,
-                frozen.call,
-                Report,
-                queue=frozen.queue,
-                attempt=_PROBE_LIMIT,
-                limit=_PROBE_LIMIT,
-                heartbeat=frozen.heartbeat_timeout,
-                retry=RetryPolicy(maximum_attempts=1),
-            )
-        except ActivityError:
-            return
+        found = await calls.probe(frozen.call, queue=frozen.queue, heartbeat=frozen.heartbeat_timeout)
         if found.kind in (ReportKind.EXECUTED, ReportKind.NOT_EXECUTED) and self._settled is None:
             await self._conclude(self._examination(report=found))
 
@@ -147,41 +131,13 @@ class FrozenReviewWorkflow:
             reason=ruling.reason,
         )
         call = before.model_copy(update={"consent": consent, "retries": before.consent, "entries": (entry,)})
-        report = await self._execute(call)
+        report = await calls.make(call, queue=self._frozen.queue, heartbeat=self._frozen.heartbeat_timeout)
         self._retry = None
         self._update(call=call.model_copy(update={"entries": ()}), retries=number, error=report.reason)
         if report.kind is ReportKind.UNKNOWN:
             self._news = True
         else:
             await self._conclude(self._examination(ruling=ruling, report=report))
-
-    async def _execute(self, call: ToolCall) -> Report:
-        attempt = call.timeout + steps.RECORDING
-        try:
-            report = await steps.on_tool_queue(
-                names.EXECUTE,
-                call,
-                Report,
-                queue=self._frozen.queue,
-                attempt=attempt,
-                limit=call.start_within + call.attempts * (attempt + self._frozen.heartbeat_timeout),
-                heartbeat=self._frozen.heartbeat_timeout,
-                retry=RetryPolicy(maximum_interval=timedelta(seconds=10)),
-            )
-        except ActivityError as error:
-            report = Report(kind=ReportKind.NOT_BEGUN, reason=str(error.cause or error))
-        if report.kind not in (ReportKind.NOT_BEGUN, ReportKind.UNKNOWN):
-            return report
-        closing = Closing(
-            approval_id=call.approval_id,
-            consent=call.consent,
-            idempotency_key=call.idempotency_key,
-            payload_sha256=call.payload_sha256,
-            now=workflow.now(),
-            reason=report.reason or "it was not begun",
-            entries=call.entries,
-        )
-        return await steps.durable(names.CLOSE_CLAIM, closing, Report)
 
     async def _keep_shown(self) -> None:
         """Show the review to the operators as it stands; finding out does not wait for Feishu."""

@@ -1,0 +1,78 @@
+"""Making a consented call on the tool's queue, and asking what became of one: the approval's and the review's way."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError
+from temporalio.exceptions import TimeoutError as ActivityTimeout
+
+with workflow.unsafe.imports_passed_through():
+    from assent import names
+    from assent.messages import Closing, Report, ReportKind, ToolCall
+    from workflows import steps
+
+_PROBE_LIMIT = timedelta(seconds=15)
+
+
+async def make(call: ToolCall, *, queue: str, heartbeat: timedelta) -> Report:
+    """Have the call made at most once, and say only what is certain of it."""
+    attempt = call.timeout + steps.RECORDING
+    try:
+        report = await steps.on_tool_queue(
+            names.EXECUTE,
+            call,
+            Report,
+            queue=queue,
+            attempt=attempt,
+            limit=call.start_within + call.attempts * (attempt + heartbeat),
+            heartbeat=heartbeat,
+            retry=RetryPolicy(maximum_interval=timedelta(seconds=10)),
+        )
+    except ActivityError as error:
+        report = Report(kind=ReportKind.NOT_BEGUN, reason=_why(error))
+    if report.kind not in (ReportKind.NOT_BEGUN, ReportKind.UNKNOWN):
+        return report
+    closed = await _close_claim(call, report.reason)
+    knows_more = closed.kind is not ReportKind.UNKNOWN or report.kind is ReportKind.NOT_BEGUN
+    return closed if knows_more else report
+
+
+async def probe(call: ToolCall, *, queue: str, heartbeat: timedelta) -> Report:
+    """Ask the tool once, quickly. A probe that raises, hangs or does not know changes nothing."""
+    try:
+        return await steps.on_tool_queue(
+            names.PROBE,
+            call,
+            Report,
+            queue=queue,
+            attempt=_PROBE_LIMIT,
+            limit=_PROBE_LIMIT,
+            heartbeat=heartbeat,
+            retry=RetryPolicy(maximum_attempts=1),
+        )
+    except ActivityError:
+        return Report(kind=ReportKind.UNKNOWN)
+
+
+async def _close_claim(call: ToolCall, reason: str | None) -> Report:
+    """Learn for certain what is known of a call whose worker could not say; from here on it can no longer begin."""
+    closing = Closing(
+        approval_id=call.approval_id,
+        consent=call.consent,
+        idempotency_key=call.idempotency_key,
+        payload_sha256=call.payload_sha256,
+        now=workflow.now(),
+        reason=reason or "it was not begun",
+        entries=call.entries,
+    )
+    return await steps.durable(names.CLOSE_CLAIM, closing, Report)
+
+
+def _why(error: ActivityError) -> str:
+    cause = error.cause
+    beats = cause.last_heartbeat_details if isinstance(cause, ActivityTimeout) else ()
+    heard = f"; the worker was last heard of at {beats[0]}" if beats else ""
+    return f"the activity ended without an answer: {cause}{heard}" if cause else "the activity ended without an answer"

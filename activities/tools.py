@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -146,14 +147,18 @@ class ToolActivities:
         while True:
             if activity.is_cancelled() or activity.is_worker_shutdown():
                 raise _later("this worker is leaving, or is not wanted any more")
-            may_start = datetime.now(UTC) < start_by
-            beginning = await _insisting(partial(self._ledger.begin, call, holder, may_start=may_start), BEGIN_LIMIT)
+            # Asked at least twice: the right may have been granted and only the answer lost, after however long a wait,
+            # and nobody but this attempt can learn of it. The next one would have to call it unknown.
+            beginning = await _insisting(partial(self._ask_to_begin, call, holder, start_by), BEGIN_LIMIT, at_least=2)
             if beginning.right is not Right.WAIT:
                 return beginning
             if asyncio.get_running_loop().time() > leave_at:
                 raise _later("another approval runs the same call")
             await asyncio.sleep(pause)
             pause = min(pause * 2, 2)
+
+    async def _ask_to_begin(self, call: ToolCall, holder: Holder, start_by: datetime) -> Beginning:
+        return await self._ledger.begin(call, holder, may_start=datetime.now(UTC) < start_by)
 
     async def _record(self, call: ToolCall, holder: Holder, attempt: int, ending: Ending) -> Report:
         """Write down how the body ended. What cannot be written down is unknown, though it is told what was seen."""
@@ -235,18 +240,20 @@ def _worker() -> str:
     return f"{activity.client().identity} {info.task_queue} attempt {info.attempt}"
 
 
-async def _insisting(ask: Callable[[], Awaitable[_Answer]], limit: timedelta) -> _Answer:
+async def _insisting(ask: Callable[[], Awaitable[_Answer]], limit: timedelta, *, at_least: int = 1) -> _Answer:
     """Ask the ledger again while it is out of reach; what it refuses for good is raised at once."""
     give_up = asyncio.get_running_loop().time() + limit.total_seconds()
     pause = 0.05
-    while True:
+    for tried in itertools.count(1):
         try:
             return await ask()
         except Exception as error:
-            if is_refusal(error) or asyncio.get_running_loop().time() + pause > give_up:
+            late = tried >= at_least and asyncio.get_running_loop().time() + pause > give_up
+            if is_refusal(error) or late:
                 raise
         await asyncio.sleep(pause)
         pause = min(pause * 2, 2)
+    raise AssertionError("it is asked without end")
 
 
 async def _uncancelled(work: Coroutine[Any, Any, Report]) -> Report:

@@ -42,7 +42,7 @@ async def consent(ledger: Ledger, *, message: str | None = None, retry_safe: boo
     request = Request(
         approval_id=uuid.uuid4().hex, tool="send", arguments={}, requester=ME, message_id=message or uuid.uuid4().hex
     )
-    payload = canonical_payload("send", {})
+    payload = canonical_payload("send", {"in": request.message_id})  # the same call only within the same message
     call = ToolCall(
         approval_id=request.approval_id,
         consent=request.approval_id,

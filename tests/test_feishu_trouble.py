@@ -232,7 +232,7 @@ async def test_changing_trouble_everywhere_loses_and_doubles_nothing(hall: Hall,
 
     living: list[asyncio.Task[None]] = []
     for case in cases:
-        troubles = [every.pop() for _ in range(min(3, len(every)))]
+        troubles = [every.pop() for _ in range(min(5, len(every)))]
         made = [{**fault(*trouble), "probability": dice.choice((0.5, 1.0))} for trouble in troubles]
         await hall.chat.misbehave(*[{**each, "seconds": 2} if each["kind"] == "slow" else each for each in made])
         living.append(asyncio.create_task(live(case)))

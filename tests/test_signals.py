@@ -10,6 +10,7 @@ import pytest
 
 from assent import names
 from tests.conftest import ME, Service
+from tests.parts import until
 from tests.tools import marks
 
 MALFORMED: list[list[Any]] = [
@@ -71,17 +72,19 @@ async def test_a_long_history_continues_as_new_and_remembers(service: Service, t
     assert first.kind == "tampered"
     workflow = service.client.get_workflow_handle(names.approval_workflow(handle.id))
     first_run = (await workflow.describe()).run_id
-    await asyncio.gather(*(workflow.signal(names.DECIDE, "x" * 400_000) for _ in range(14)))
+    sent = 14
+    await asyncio.gather(*(workflow.signal(names.DECIDE, "x" * 400_000) for _ in range(sent)))
 
     async def continued() -> bool | None:
+        nonlocal sent  # what came in one burst is known to be long only with the next task: something must follow it
+        await workflow.signal(names.DECIDE, "x")
+        sent += 1
         return (await workflow.describe()).run_id != first_run or None
-
-    from tests.parts import until
 
     await until(continued)
     again = await handle.decide("approve", actor=ME, payload_sha256=digest, event_id="evt_early")
     assert again.kind == "duplicate"
-    assert (await handle.state()).malformed == 14
+    assert (await handle.state()).malformed == sent
     assert (await service.decided(handle)).status == "executed"
     assert await service.events(handle.id) == ["write_request", "tamper", "confirm", "execute"]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import faulthandler
+import os
 import random
 import sys
 import tempfile
@@ -50,6 +52,7 @@ async def _write_table(address: str, directory: Path) -> int:
 
 
 def main() -> None:
+    faulthandler.enable()
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--seed", type=int, help="the first seed; alone, it is the only one")
     parser.add_argument("--count", type=int, help="how many schedules (1000)")
@@ -58,7 +61,9 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="act out the matrix, and write it down")
     with tempfile.TemporaryDirectory(prefix="assent-faults-") as directory:
         code = asyncio.run(_with_servers(parser.parse_args(), Path(directory)))
-    sys.exit(min(code, 1))
+    sys.stdout.flush()
+    # Temporal's native runtime can crash while the interpreter tears itself down; everything is done by now.
+    os._exit(min(code, 1))
 
 
 if __name__ == "__main__":

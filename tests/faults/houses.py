@@ -11,6 +11,7 @@ from pathlib import Path
 from temporalio.client import Client
 
 from tests.faults import scenes
+from tests.faults.nursery import Nursery
 from tests.faults.servers import OwnPostgres, SmallDisk, SteppedClock
 from tests.faults.stage import Stage
 from tests.faults.table import TABLE, Fault, Moment, Seen
@@ -19,7 +20,7 @@ from tests.parts import TemporalServer
 
 Table = dict[Fault, dict[Moment, Seen]]
 
-_QUICK = {"heartbeat_timeout": "5", "start_within": "120"}
+_QUICK = {"heartbeat_timeout": "3", "start_within": "120"}
 _HURRIED = {"heartbeat_timeout": "6", "start_within": "4"}
 _PATIENT = {"heartbeat_timeout": "20", "start_within": "120"}
 
@@ -38,8 +39,15 @@ class Ground:
 
 
 async def on_signals(ground: Ground) -> Table:
+    nursery = Nursery()
     async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _QUICK) as stage:
-        return await _seen(stage, scenes.killed, scenes.stopped)
+        await nursery.start()
+        try:
+            return await _seen(
+                stage, lambda stage: scenes.killed(stage, nursery), lambda stage: scenes.stopped(stage, nursery)
+            )
+        finally:
+            await nursery.close()
 
 
 async def in_a_hurry(ground: Ground) -> Table:

@@ -16,6 +16,7 @@ from sqlalchemy import make_url, text
 from assent import names
 from ledger.engine import reading
 from tests.faults.gates import Loss
+from tests.faults.nursery import Nursery
 from tests.faults.servers import OwnPostgres, SteppedClock
 from tests.faults.stage import Case, Hand, Stage
 from tests.faults.table import Fault, Moment
@@ -38,7 +39,7 @@ async def let_go(hand: Hand, cases: Iterable[Case], *, resume: bool = True) -> N
 # Signals
 
 
-async def killed(stage: Stage) -> Acted:
+async def killed(stage: Stage, nursery: Nursery) -> Acted:
     doomed = await stage.hand("kill")
     moments = tuple(moment for moment in Moment if moment is not Moment.REPORT)
     early = await asyncio.gather(stage.arranged(doomed, moments), stage.arranged(doomed, moments, "safe"))
@@ -49,26 +50,33 @@ async def killed(stage: Stage) -> Acted:
     await doomed.process.kill()
     plain, safe = [*early[0], late[0]], [*early[1], late[1]]
     await let_go(doomed, (*plain, *safe), resume=False)
-    await stage.hand("kill")
+    await stage.hand("kill", relief=nursery)
     return {Fault.KILL: plain, Fault.KILL_SAFE: safe}
 
 
-async def stopped(stage: Stage) -> Acted:
+async def stopped(stage: Stage, nursery: Nursery) -> Acted:
+    """Everything from the held statements on is quick: the driver gives a statement twenty seconds, stopped or not."""
     zombie = await stage.hand("stop")
-    cases = await stage.arranged(zombie)
-    by_moment = {case.moment: case for case in cases}
+    cases = await asyncio.gather(*(stage.ask(zombie, moment) for moment in Moment))
+    claim, *others = cases
+    await asyncio.gather(*(stage.run(case) for case in others))
+    await stage.bring(zombie, claim)
+    await stage.hand("stop", relief=nursery)  # it finds nothing to do: everything is in the zombie's hands
+    body, record, recorded, report = others
+    await asyncio.gather(*(stage.bring_record(zombie, case) for case in (record, recorded)))
+    await stage.bring_report(zombie, report)
     zombie.process.send(signal.SIGSTOP)
-    for moment in (Moment.CLAIM, Moment.RECORD):
-        for gate in by_moment[moment].gates:
+    for case in (claim, record):
+        for gate in case.gates:
             await gate.release()
-    await stage.hand("stop")
-    # Past the heartbeat others try: two of them wait for the rows that the stopped one holds, the rest find out.
+    # Past the heartbeat the other one tries: twice it waits for a row that the stopped one holds, else it finds out.
     await stage.waited_for(zombie, 2)
-    for moment in (Moment.TOOL, Moment.RECORDED, Moment.REPORT):
-        await stage.outcome(by_moment[moment])
     zombie.process.send(signal.SIGCONT)
+    for case in (claim, record, recorded):
+        await case.let_go()
+    await asyncio.gather(*(stage.outcome(case) for case in (body, report)))
     await let_go(zombie, cases)
-    return {Fault.STOP: cases}
+    return {Fault.STOP: list(cases)}
 
 
 async def drained(stage: Stage) -> Acted:
@@ -235,7 +243,7 @@ async def servers_restarted(stage: Stage, temporal: TemporalServer, postgres: Ow
 
 async def clock_stepped(stage: Stage, clock: SteppedClock) -> Acted:
     """A worker whose clock the test sets; that it moved is read from what it writes into the ledger."""
-    hand = await stage.hand("clock", **clock.environment)
+    hand = await stage.hand("clock", relief=None, **clock.environment)
     acted: Acted = {}
     for fault, step in ((Fault.CLOCK_AHEAD, _DAY), (Fault.CLOCK_BACK, -_DAY)):
         clock.set(timedelta(0))

@@ -141,8 +141,11 @@ class Stage:
         for case in self._looked_at:
             assert case.effects == case.counted, f"{case.path.name} took effect after it was over"
 
-    async def hand(self, queue: str, **more: str) -> Hand:
-        """Start a tools worker on a queue of its own, behind proxies of its own."""
+    async def hand(self, queue: str, *, relief: Nursery | None = None, **more: str) -> Hand:
+        """Start a tools worker on a queue of its own, behind proxies of its own.
+
+        relief: where it comes from if it has to be there at once.
+        """
         temporal, ledger = TemporalProxy(self.address), LedgerProxy(self._host)
         address, port = await temporal.start(), await ledger.start()
         self._stack.push_async_callback(temporal.close)
@@ -150,7 +153,7 @@ class Stage:
         url = self.url
         if url.startswith("postgresql"):
             url = f"postgresql+asyncpg://postgres@127.0.0.1:{port}/{make_url(url).database}"
-        process = await self.start("tools", address, url, FAULTS_QUEUE=queue, **more)
+        process = await self.start("tools", address, url, nursery=relief, FAULTS_QUEUE=queue, **more)
         return Hand(queue, process, temporal, ledger)
 
     async def dismiss(self, hand: Hand) -> None:
@@ -159,7 +162,7 @@ class Stage:
         await hand.temporal.close()
         await hand.ledger.close()
 
-    async def start(self, kind: str, address: str, url: str, **more: str) -> Worker:
+    async def start(self, kind: str, address: str, url: str, *, nursery: Nursery | None = None, **more: str) -> Worker:
         """Start `python -m workers.{kind}`, and wait until it serves."""
         self._started += 1
         log = self._directory / f"{kind}-{self._started}.log"
@@ -174,8 +177,8 @@ class Stage:
             **more,
         )
         process: Worker
-        if self._nursery is not None:
-            process = await self._nursery.fork(kind, log, environment)
+        if nursery := nursery or self._nursery:
+            process = await nursery.fork(kind, log, environment)
         else:
             running = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", f"workers.{kind}"),
@@ -238,16 +241,20 @@ class Stage:
             return
         await self.run(case)
         if case.moment in (Moment.RECORD, Moment.RECORDED):
-            row = await self.held(hand, case)
-            case.let_end()
-            case.line = await row.reached()
-            if case.moment is Moment.RECORDED:
-                case.line.arm(Loss.HELD)
-                await row.release()
-                await case.line.struck.wait()
-                await self.stands(case, "executed")
+            await self.bring_record(hand, case)
         elif case.moment is Moment.REPORT:
             await self.bring_report(hand, case)
+
+    async def bring_record(self, hand: Hand, case: Case) -> None:
+        """From a running call to one that has ended, and is not recorded, or of which the worker has not heard so."""
+        row = await self.held(hand, case)
+        case.let_end()
+        case.line = await row.reached()
+        if case.moment is Moment.RECORDED:
+            case.line.arm(Loss.HELD)
+            await row.release()
+            await case.line.struck.wait()
+            await self.stands(case, "executed")
 
     async def run(self, case: Case) -> None:
         """Let a call begin. Where a loaded machine was too slow for the time it may begin in, ask for it again."""

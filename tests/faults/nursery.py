@@ -10,9 +10,11 @@ import importlib
 import json
 import os
 import runpy
+import select
 import signal
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
 from tests.faults.waiting import until
@@ -35,32 +37,28 @@ _NEEDED = (
 
 
 class Nursling:
-    """One worker process that the nursery forked."""
+    """One worker process that the nursery forked, held by a descriptor: its number may soon be another's."""
 
-    def __init__(self, pid: int, log: Path) -> None:
-        self._pid, self._log = pid, log
+    def __init__(self, descriptor: int, log: Path) -> None:
+        self._descriptor, self._log = descriptor, log
+        self._ending = select.poll()
+        self._ending.register(descriptor, select.POLLIN)
+        self._over = False
 
     def said(self) -> str:
         return self._log.read_text() if self._log.exists() else ""
 
     def send(self, number: signal.Signals) -> None:
-        os.kill(self._pid, number)
+        if not self.lives:
+            raise ProcessLookupError("it has ended")
+        signal.pidfd_send_signal(self._descriptor, number)
 
     @property
     def lives(self) -> bool:
-        try:
-            os.kill(self._pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
-
-    async def ready(self) -> None:
-        async def serving() -> bool:
-            said = self.said()
-            assert self.lives, said
-            return "are served" in said
-
-        await until(serving)
+        if not self._over and self._ending.poll(0):
+            self._over = True
+            os.close(self._descriptor)
+        return not self._over
 
     async def ended(self) -> None:
         async def gone() -> bool:
@@ -90,7 +88,8 @@ class Nursery:
             assert self._process.stdin is not None
             order = {"kind": kind, "log": str(log), "environment": worker_environment(**environment)}
             self._process.stdin.write(json.dumps(order).encode() + b"\n")
-            return Nursling(int(await self._answer()), log)
+            # The nursery forgets nobody who ended before its next order: until then this number is the child's.
+            return Nursling(os.pidfd_open(int(await self._answer())), log)
 
     async def close(self) -> None:
         assert self._process.stdin is not None
@@ -103,7 +102,6 @@ class Nursery:
 
 
 def _be_born(kind: str, log: str, environment: dict[str, str]) -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     written = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -115,14 +113,20 @@ def _be_born(kind: str, log: str, environment: dict[str, str]) -> None:
     runpy.run_module(f"workers.{kind}", run_name="__main__", alter_sys=True)
 
 
+def _forget_the_dead() -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
+
+
 def main() -> None:
     for module in _NEEDED:
         importlib.import_module(module)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them: they are gone when they end
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     print("ready", flush=True)
     for line in sys.stdin:
         order = json.loads(line)
+        _forget_the_dead()
         pid = os.fork()
         if pid == 0:
             try:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from assent import cli, tables, typed
+from assent import cli, prompts, tables, typed
 from assent.client import Assent
 from assent.contracts import Identity, Ruled, RuledKind, RulingKind, State, Surface
 from assent.temporal_door import TemporalDoor
@@ -54,30 +51,18 @@ async def _settle(door: TemporalDoor, approval_id: str, ruling: str, typed_hash:
     if (await door.review(approval_id)).may_go_on:
         click.echo(f"assent: {tables.MAY_GO_ON}", err=True)
     if kind is RulingKind.RETRY and typed_hash is None:
-        typed_hash = _typed_hash(await door.recorded_state(approval_id))
+        typed_hash = await _typed_hash(await door.recorded_state(approval_id))
     handle = Assent(door).approval(approval_id)
     ruled = await handle.settle(kind, payload_hash=typed_hash, surface=Surface.COMMAND_LINE, **said)
     return _told(ruled, approval_id, said["operator"])
 
 
-def _typed_hash(state: State) -> str:
+async def _typed_hash(state: State) -> str:
     """The start of the payload's hash, typed by a person who has seen what would run."""
     if not sys.stdin.isatty():
         raise click.UsageError("to try again, type the first 12 characters of the payload's hash: --hash SHA")
     tables.print_for_people(tables.call_page(state), to_stderr=True)
-    with _interruptible():
-        found: str = click.prompt("\nTo run this again, type the payload's hash as shown above", err=True)
-    return found.strip()
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C end a prompt at once: inside its loop asyncio only takes note of the first."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+    return await prompts.ask("\nTo run this again, type the payload's hash as shown above: ")
 
 
 def _told(ruled: Ruled, approval_id: str, operator: Identity) -> cli.Answer:

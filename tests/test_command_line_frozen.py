@@ -42,7 +42,7 @@ async def test_frozen_calls_are_listed_with_their_age(assent: CommandLine, tmp_p
     handle = await frozen(assent, tmp_path / "m")
 
     async def listed() -> bool:
-        return handle.id in [review.approval_id async for review in assent.service.gate.frozen()]
+        return handle.id in [review.approval_id async for review in assent.service.gate.frozen(limit=1000)]
 
     await parts.until(listed)
     people, programs = await asyncio.gather(assent("frozen"), assent("frozen", "--json"))

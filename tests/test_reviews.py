@@ -237,8 +237,12 @@ async def test_an_approval_terminated_while_it_executes_gets_its_review(service:
         return await sweep(service.client, service.ledger) > 0
 
     await until(swept)
-    listed = [review async for review in service.gate.frozen() if review.approval_id == handle.id]
-    assert [review.tool for review in listed] == ["soon_over"]
+
+    async def listed() -> list[str | None] | None:
+        found = service.gate.frozen(limit=1000)  # as soon as Temporal's visibility knows it
+        return [review.tool async for review in found if review.approval_id == handle.id] or None
+
+    assert await until(listed) == ["soon_over"]
     gate.touch()
     assert (await handle.settle("executed", operator=OPERATOR, reason="it did")).kind == "settled"
     assert (await handle.settlement()).kind == "executed"
@@ -280,7 +284,9 @@ async def test_reviews_are_listed_with_their_age(service: Service, tmp_path: Pat
     handle = await frozen(service, tmp_path / "m")
 
     async def listed() -> Any:
-        return next(iter([each async for each in service.gate.frozen() if each.approval_id == handle.id]), None)
+        return next(
+            iter([each async for each in service.gate.frozen(limit=1000) if each.approval_id == handle.id]), None
+        )
 
     review = await until(listed)
     assert (review.tool, review.requester, review.risk) == ("raises", "open_id:ou_me", "medium")

@@ -86,6 +86,10 @@ class DecisionKind(StrEnum):
 
     APPROVE = "approve"
     REJECT = "reject"
+    EDIT = "edit"
+    """Approve with other arguments."""
+    DELEGATE = "delegate"
+    """Leave the decision to somebody else."""
 
 
 class Stage(StrEnum):
@@ -106,6 +110,8 @@ class VerdictKind(StrEnum):
     EXPIRED = "expired"
     MISSING = "missing"
     FORBIDDEN = "forbidden"
+    INVALID = "invalid"
+    """What it asks for cannot be: arguments that the tool refuses, nobody to delegate to."""
     RECEIVED = "received"
 
 
@@ -125,6 +131,89 @@ class Risk(StrEnum):
     HIGH = "high"
 
 
+class Execution(StrEnum):
+    """Whether a person is asked before a call runs."""
+
+    AUTO = "auto"
+    ASK_ONCE = "ask-once"
+    ASK_ALWAYS = "ask-always"
+    DENY = "deny"
+
+    @property
+    def strictness(self) -> int:
+        return list(Execution).index(self)
+
+
+class ResultReview(StrEnum):
+    """Whether a person is asked before the agent gets a result."""
+
+    NEVER = "never"
+    ON_ERROR = "on-error"
+    ALWAYS = "always"
+
+    @property
+    def strictness(self) -> int:
+        return list(ResultReview).index(self)
+
+    def covers(self, status: Status) -> bool:
+        """Whether the result of a call that ended so is looked at first."""
+        return self is ResultReview.ALWAYS or (
+            self is ResultReview.ON_ERROR and status in (Status.FAILED, Status.FROZEN)
+        )
+
+
+_LEVELS = {"public": Execution.AUTO, "moderate": Execution.ASK_ONCE, "sensitive": Execution.ASK_ALWAYS}
+
+
+class Permission(Frozen):
+    """Whether a person is asked before a tool runs, and before its result is handed over.
+
+    The older words are understood too: `level` (public, moderate, sensitive), `require_execution_approval` and
+    `require_result_approval`.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    execution: Execution = Execution.ASK_ALWAYS
+    result: ResultReview = ResultReview.NEVER
+
+    @model_validator(mode="before")
+    @classmethod
+    def _older_words(cls, given: Any) -> Any:
+        if isinstance(given, str):
+            given = {"level": given}
+        if not isinstance(given, dict):
+            return given
+        words = dict(given)
+        level = words.pop("level", None)
+        asks, reviews = (words.pop(f"require_{what}_approval", None) for what in ("execution", "result"))
+        if level is not None and level not in _LEVELS:
+            raise ValueError(f"{level!r} is no level; say public, moderate or sensitive")
+        if level is not None:
+            words.setdefault("execution", _LEVELS[level])
+        if asks is False:
+            words["execution"] = Execution.AUTO
+        if reviews is True:
+            words["result"] = ResultReview.ALWAYS
+        return words
+
+
+class Fallback(StrEnum):
+    """What becomes of a result that nobody decided about in time."""
+
+    RELEASE = "release"
+    WITHHOLD = "withhold"
+
+
+class Remember(StrEnum):
+    """How far a decision is remembered."""
+
+    EXACT = "exact"
+    """For this exact call."""
+    TOOL = "tool"
+    """For this tool in this conversation."""
+
+
 class Surface(StrEnum):
     """The door a message came through."""
 
@@ -135,6 +224,8 @@ class Surface(StrEnum):
     HTTP = "http"
     PROBE = "probe"
     """Nobody's: a tool's own probe found it out."""
+    POLICY = "policy"
+    """Nobody's: the operator's policy says so."""
 
 
 class Identity(Frozen):
@@ -180,25 +271,44 @@ class Identity(Frozen):
 
 
 class Approvers(Frozen):
-    """Who may decide."""
+    """Who may decide, and how many of them must agree."""
 
     class Kind(StrEnum):
         REQUESTER = "requester"
         ANYONE = "anyone"
         PEOPLE = "people"
+        CHAT = "chat"
+        """The members of a chat."""
 
     kind: Kind = Kind.REQUESTER
     people: tuple[Identity, ...] = ()
+    chat_id: Id | None = None
+    threshold: Annotated[int, Field(ge=1, le=100)] = 1
+    """How many of them must approve."""
+    exclude_requester: bool = False
+    """Whether who asked for the call may not decide it."""
+    rejections: Annotated[int, Field(ge=1, le=100)] = 1
+    """How many of them must reject for the call to be rejected."""
+    then: tuple[Approvers, ...] = ()
+    """Who must approve after them, stage by stage."""
 
     @model_validator(mode="after")
     def _someone_may_decide(self) -> Self:
         if (self.kind is Approvers.Kind.PEOPLE) != bool(self.people):
             raise ValueError("approvers: name people exactly where people are meant; nobody could decide otherwise")
+        if (self.kind is Approvers.Kind.CHAT) != bool(self.chat_id):
+            raise ValueError("approvers: name a chat exactly where its members are meant")
+        if self.kind is Approvers.Kind.REQUESTER and (self.exclude_requester or self.threshold > 1):
+            raise ValueError("approvers: the requester alone can be neither excluded nor several")
+        if self.kind is Approvers.Kind.PEOPLE and self.threshold > len(self.people):
+            raise ValueError(f"approvers: {self.threshold} of {len(self.people)} people can never agree")
+        if any(stage.then for stage in self.then):
+            raise ValueError("approvers: stages follow one another; a stage has no stages of its own")
         return self
 
     @classmethod
     def of(cls, declared: str | Approvers | Iterable[Identity]) -> Approvers:
-        """Read a tool's declaration: `"requester"`, `"anyone"`, or the people themselves."""
+        """Read a tool's declaration: `"requester"`, `"anyone"`, the people themselves, or all there is to say."""
         if isinstance(declared, Approvers):
             return declared
         if isinstance(declared, str):
@@ -210,15 +320,27 @@ class Approvers(Frozen):
             raise ValueError("approvers=[]: an approval that nobody may decide can only expire")
         return cls(kind=cls.Kind.PEOPLE, people=people)
 
+    @property
+    def stages(self) -> tuple[Approvers, ...]:
+        """Who must approve, one group after the other."""
+        return (self.model_copy(update={"then": ()}), *self.then)
+
     def within(self, tenant_key: str | None) -> Approvers:
         """The same people in the tenant that is meant where none is named."""
-        return self.model_copy(update={"people": tuple(person.within(tenant_key) for person in self.people)})
+        return self.model_copy(
+            update={
+                "people": tuple(person.within(tenant_key) for person in self.people),
+                "then": tuple(stage.within(tenant_key) for stage in self.then),
+            }
+        )
 
     def include(self, actor: Identity, requester: Identity) -> bool:
-        """Whether *actor* may decide what *requester* asked for."""
+        """Whether *actor* may decide what *requester* asked for; of a chat, as far as can be said without asking it."""
+        if self.exclude_requester and actor.is_same_person(requester):
+            return False
         match self.kind:
-            case Approvers.Kind.ANYONE:
-                return True
+            case Approvers.Kind.ANYONE | Approvers.Kind.CHAT:
+                return actor.tenant_key == requester.tenant_key
             case Approvers.Kind.REQUESTER:
                 return actor.is_same_person(requester)
             case Approvers.Kind.PEOPLE:
@@ -317,12 +439,57 @@ class Manifest(Frozen):
     """After this time from its beginning a call can no longer take effect; None: that cannot be said."""
     sensitive: tuple[str, ...]
     max_ttl: timedelta | None
+    permission: Permission = Permission()
 
     @property
     def shown_sha256(self) -> str:
         """The hash of what consent rests on: a tool that changed in any of it is another tool."""
-        shown = self.model_dump(mode="json", include={"name", "parameters", "risk", "approvers", "retry_safe"})
-        return sha256(canonical_json(shown))
+        rests_on = {"name", "parameters", "risk", "approvers", "retry_safe", "permission"}
+        return sha256(canonical_json(self.model_dump(mode="json", include=rests_on)))
+
+
+class Rule(Frozen):
+    """The operator's rule that a plan was made by."""
+
+    name: str
+    policy_sha256: str
+    """The hash of the file that holds it."""
+
+
+class Grant(Frozen):
+    """A decision that is remembered, so that nobody is asked again."""
+
+    grant_id: str
+    scope: Remember
+    tool: str
+    payload_sha256: str | None = None
+    """The exact call, where only that is meant."""
+    chat_id: str | None = None
+    """The conversation, where the whole tool is meant: the one that the click came from."""
+    requester: Identity
+    """For whom it counts."""
+    decision: DecisionKind
+    """approve or reject."""
+    granted_by: Identity
+    reason: str | None = None
+    approval_id: str
+    """Where it was decided."""
+    granted_at: datetime
+    expires_at: datetime
+    manifest_sha256: str
+    risk: Risk
+    revoked_at: datetime | None = None
+    revoked_by: Identity | None = None
+
+
+class Edit(Frozen):
+    """That something else ran than was proposed."""
+
+    by: Identity
+    proposed_payload: str
+    proposed_payload_sha256: str
+    payload: str
+    payload_sha256: str
 
 
 class Plan(Frozen):
@@ -368,6 +535,31 @@ class Plan(Frozen):
     remind_every: timedelta = timedelta(days=1)
     frozen_twin: str | None = None
     """An approval whose identical call is frozen: until that is settled, this one does not run."""
+    permission: Permission = Permission()
+    rule: Rule | None = None
+    """The operator's rule that applied, if one did."""
+    denied: str | None = None
+    """Why it may not run at all."""
+    warnings: tuple[str, ...] = ()
+    """What whoever decides should know of these arguments."""
+    grant: Grant | None = None
+    """The remembered decision that lets it run, or not, without asking."""
+    remember_for: timedelta = timedelta(0)
+    """How long a decision about it may be remembered."""
+    conversation: str | None = None
+    """The chat that it was asked for in, as far as the agent said."""
+    remind_at: datetime | None = None
+    escalate_at: datetime | None = None
+    escalate_to: tuple[Identity, ...] = ()
+    """Who may decide too, from then on."""
+    result_ttl: timedelta = timedelta(hours=1)
+    """How long its result waits to be released."""
+    result_fallback: Fallback = Fallback.WITHHOLD
+    revision: int = 0
+    """How often its arguments were edited."""
+    edit: Edit | None = None
+    former_sha256: tuple[str, ...] = ()
+    """The hashes of what it was before it was edited."""
 
     @property
     def hash_is_true(self) -> bool:
@@ -393,6 +585,15 @@ class Decision(Frozen):
     surface: Surface = Surface.TEMPORAL
     proof: Id = "temporal"
     """What proves the actor's identity."""
+    arguments: dict[str, Any] | None = None
+    """All arguments of the call as edited."""
+    fields: dict[str, str] | None = None
+    """Or what was typed into a card's fields, by the name of the argument; the others stay as they were."""
+    delegate_to: Identity | None = None
+    remember: Remember | None = None
+    """Whether, and how far, the decision is to be remembered."""
+    chat_id: Id | None = None
+    """The chat that the click came from, as the platform says."""
 
 
 class Verdict(Frozen):
@@ -401,6 +602,12 @@ class Verdict(Frozen):
     kind: VerdictKind
     status: Status | None = None
     decided_by: Identity | None = None
+    reason: str | None = None
+    """What was wrong, where something was."""
+    approvals: int = 0
+    """How many have approved so far,"""
+    needed: int = 1
+    """of how many that must."""
 
 
 class Judged(Frozen):
@@ -413,9 +620,16 @@ class Judged(Frozen):
     verdict: VerdictKind
     received_at: datetime
     reason: str | None = None
+    stage: Stage = Stage.CALL
+    payload_sha256: str | None = None
+    """What the decision was about."""
+    problem: str | None = None
+    """What was wrong with it, where something was."""
 
     @classmethod
-    def of(cls, decision: Decision, verdict: VerdictKind, received_at: datetime) -> Self:
+    def of(
+        cls, decision: Decision, verdict: VerdictKind, received_at: datetime, problem: str | None = None
+    ) -> Self:
         """What is remembered of a decision; of a long reason only its start, the audit has it whole."""
         return cls(
             event_id=decision.event_id,
@@ -425,6 +639,9 @@ class Judged(Frozen):
             verdict=verdict,
             received_at=received_at,
             reason=decision.reason[:200] if decision.reason else None,
+            stage=decision.stage,
+            payload_sha256=decision.payload_sha256,
+            problem=problem[:500] if problem else None,
         )
 
 
@@ -490,6 +707,21 @@ class Ruled(Frozen):
     settlement: Settlement | None = None
 
 
+class Progress(Frozen):
+    """How far the approvers have come."""
+
+    approvers: Approvers
+    """Who may decide now."""
+    stage: int = 1
+    stages: int = 1
+    approvals: tuple[Judged, ...] = ()
+    """Who has approved, in all stages."""
+    approved: int = 0
+    """How many of them count in this stage."""
+    delegations: tuple[tuple[Identity, Identity], ...] = ()
+    """Who left the decision to whom."""
+
+
 class State(Frozen):
     """An approval as it stands."""
 
@@ -513,6 +745,15 @@ class State(Frozen):
     deadline: datetime | None = None
     decided_by: Identity | None = None
     decisions: tuple[Judged, ...] = ()
+    progress: Progress | None = None
+    permission: Permission | None = None
+    rule: Rule | None = None
+    warnings: tuple[str, ...] = ()
+    grant_id: str | None = None
+    edit: Edit | None = None
+    result_sha256: str | None = None
+    """The hash of the result that waits to be released, while it does."""
+    result_deadline: datetime | None = None
     malformed: int = 0
     """Messages that could not be read and were set aside."""
 
@@ -533,6 +774,16 @@ class Outcome(Frozen):
     """Whether `content` is only a preview; the whole is read with `handle.content()`."""
     content_bytes: int | None = None
     content_sha256: str | None = None
+    approved_by: tuple[Identity, ...] = ()
+    """Everybody whose approval counted."""
+    edit: Edit | None = None
+    """What ran instead of what was proposed, where a person changed it."""
+    rule: Rule | None = None
+    grant_id: str | None = None
+    """The remembered decision that stood in for a person."""
+    withheld: bool = False
+    """Whether it ran and its result is kept from the agent."""
+    withheld_reason: str | None = None
 
     @computed_field  # type: ignore[prop-decorator]
     @property

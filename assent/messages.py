@@ -7,15 +7,21 @@ from enum import StrEnum
 from typing import Any, Self
 
 from assent.contracts import (
+    Address,
+    Approvers,
     Decision,
     DecisionKind,
     Frozen,
+    Grant,
     Id,
     Identity,
     Judged,
     Manifest,
     Outcome,
+    Permission,
     Plan,
+    Progress,
+    Remember,
     Request,
     Risk,
     Ruling,
@@ -47,6 +53,16 @@ class AuditEvent(StrEnum):
     """An attempt that was given up on ended after all."""
     RETRY = "retry"
     SETTLE = "settle"
+    DENY = "deny"
+    """The operator's policy does not let it run."""
+    DELEGATE = "delegate"
+    REMIND = "remind"
+    ESCALATE = "escalate"
+    GRANT = "grant"
+    """A decision was remembered, or a remembered one stood in for a person."""
+    REVOKE = "revoke"
+    RELEASE = "release"
+    WITHHOLD = "withhold"
 
 
 class AuditEntry(Frozen):
@@ -67,6 +83,15 @@ class AuditEntry(Frozen):
     reason: str | None = None
     error: str | None = None
     content_sha256: str | None = None
+    rule: str | None = None
+    policy_sha256: str | None = None
+    grant_id: str | None = None
+    delegate_to: Identity | None = None
+    proposed_payload_sha256: str | None = None
+    """What was shown before it was edited to `payload_sha256`."""
+    proposed_payload: str | None = None
+    payload: str | None = None
+    """What was edited, before and after: an audit of hashes alone could not say what ran."""
 
 
 class AuditRecord(Frozen):
@@ -123,6 +148,8 @@ class Report(Frozen):
     truncated: bool = False
     content_bytes: int | None = None
     content_sha256: str | None = None
+    sealed: bool = False
+    """Whether its content, which is not here, waits for a person to release it, or was withheld."""
 
 
 _PLANNED = (
@@ -161,12 +188,20 @@ class ToolCall(Frozen):
     """Audit entries that belong before the call."""
     retries: str | None = None
     """The consent whose unknown call an operator wants tried again."""
+    permission: Permission = Permission()
+    grant_id: str | None = None
+    """The remembered decision that lets it run: it must still stand when the call begins."""
+    approved_by: tuple[Identity, ...] = ()
+    """Who let it run."""
 
     @classmethod
     def of(cls, plan: Plan, *, consent: str | None = None, **more: Any) -> Self:
         """The call that a plan consents to."""
         shared = {name: getattr(plan, name) for name in _PLANNED}
-        return cls(consent=consent or plan.approval_id, **shared, **more)
+        grant_id = plan.grant.grant_id if plan.grant else None
+        return cls(
+            consent=consent or plan.approval_id, permission=plan.permission, grant_id=grant_id, **shared, **more
+        )
 
 
 class Closing(Frozen):
@@ -207,12 +242,25 @@ class Settled(Frozen):
     """Whether a card does not show it yet."""
 
 
+class CardKind(StrEnum):
+    """What a card asks."""
+
+    CALL = "card"
+    RESULT = "result"
+
+
 class Delivery(Frozen):
-    """Input of *deliver*: one card of a plan, for one of its addresses."""
+    """Input of *deliver*: one card of an approval, for one address."""
 
     approval_id: str
     place: int = 0
     generation: int = 1
+    kind: CardKind = CardKind.CALL
+    address: Address | None = None
+    """Where it goes; the plan's own address of that place, if nothing is said."""
+    progress: Progress | None = None
+    reminder: bool = False
+    """Whether it is sent because nobody has decided yet."""
 
 
 class Delivered(Frozen):
@@ -228,6 +276,65 @@ class Revision(Frozen):
     approval_id: str
     decided: Judged | None = None
     """The decision that stands, while the ledger does not know it yet."""
+    progress: Progress | None = None
+    """How far the approvers have come, while they have not decided."""
+    reviewing: bool = False
+    """Whether the call has ended and its result waits to be released."""
+
+
+class Weighing(Frozen):
+    """Input of *weigh*: what a decision, or the beginning of the call, needs to know of the world outside."""
+
+    approval_id: str
+    approvers: Approvers
+    """The group whose members are meant."""
+    actors: tuple[Identity, ...] = ()
+    """Whose membership is asked for."""
+    decision: Decision | None = None
+    """The edit that is to be checked."""
+    now: datetime
+
+
+class Weighed(Frozen):
+    """What *weigh* found."""
+
+    outsiders: tuple[Identity, ...] = ()
+    """Those of the actors who do not belong to the group."""
+    plan: Plan | None = None
+    """The plan as edited, which is stored and stands from here on, if the edit counts."""
+    invalid: str | None = None
+    """Why the edit cannot be."""
+
+
+class Remembering(Frozen):
+    """Input of *remember*: a decision that stands, to be remembered."""
+
+    approval_id: str
+    scope: Remember
+    decision: DecisionKind
+    actor: Identity
+    reason: str | None = None
+    chat_id: str | None = None
+    now: datetime
+
+
+class Remembered(Frozen):
+    """What *remember* did."""
+
+    grant: Grant | None = None
+    """None where this cannot be remembered."""
+
+
+class Release(Frozen):
+    """Input of *release*: what was decided about a result."""
+
+    approval_id: str
+    consent: str
+    content_sha256: str | None
+    """The result that was shown."""
+    released: bool
+    reason: str | None = None
+    entries: tuple[AuditEntry, ...] = ()
 
 
 class Announcement(Frozen):
@@ -344,6 +451,13 @@ class RecallKind(StrEnum):
     TOOLS = "tools"
     AUDIT = "audit"
     SETTLEMENT = "settlement"
+    RESULT = "result"
+    """The result that waits to be released, for whoever decides about it."""
+    WAITING = "waiting"
+    """The approvals that are open."""
+    GRANTS = "grants"
+    REVOKE = "revoke"
+    POLICY = "policy"
 
 
 class Recall(Frozen):
@@ -353,7 +467,28 @@ class Recall(Frozen):
     approval_id: str = ""
     decision: Decision | None = None
     offset: int = 0
-    """Where to go on: a character of the content, a tool, an entry of the audit."""
+    """Where to go on: a character of the content, a tool, an entry of the audit, an approval, a grant."""
+    grant_id: str = ""
+    actor: Identity | None = None
+    """Who revokes a grant; whose approvals are meant."""
+    surface: Surface = Surface.CLIENT
+
+
+class RevokedKind(StrEnum):
+    """What became of the wish to revoke a grant."""
+
+    REVOKED = "revoked"
+    ALREADY_REVOKED = "already_revoked"
+    FORBIDDEN = "forbidden"
+    MISSING = "missing"
+
+
+class Policy(Frozen):
+    """The operator's policy file, as it is in force."""
+
+    text: str
+    sha256: str
+    since: datetime
 
 
 class Recalled(Frozen):
@@ -366,6 +501,10 @@ class Recalled(Frozen):
     chunk: str | None = None
     manifests: tuple[Manifest, ...] = ()
     entries: tuple[AuditRecord, ...] = ()
+    approval_ids: tuple[str, ...] = ()
+    grants: tuple[Grant, ...] = ()
+    revoked: RevokedKind | None = None
+    policy: Policy | None = None
     next_offset: int | None = None
     """Where the rest begins, if there is more."""
 
@@ -394,6 +533,22 @@ class Carried(Frozen):
     early: tuple[Decision, ...] = ()
     """Clicks on messages that nobody knows yet."""
     malformed: int
+    bench: Bench | None = None
+    """How far the approvers have come."""
+
+
+class Bench(Frozen):
+    """Who has approved, who may besides those whom the plan names, and who no longer."""
+
+    stage: int = 0
+    counted: tuple[str, ...] = ()
+    """The events whose approval counts, in all stages."""
+    in_stage: int = 0
+    """How many of them count in the current stage."""
+    rejected_by: tuple[Identity, ...] = ()
+    delegations: tuple[tuple[Identity, Identity], ...] = ()
+    reminded: bool = False
+    escalated: bool = False
 
 
 class Asked(Frozen):

@@ -88,6 +88,12 @@ class Settings(BaseSettings):
     """The address of Temporal's UI, for links to frozen calls."""
     texts: Path | None = None
     """A directory with texts that replace ours, `en.toml` and `zh-CN.toml`."""
+    policy: Path | None = None
+    """The operator's rules, a TOML file that is read again when it changes."""
+    policy_every: Positive = timedelta(seconds=2)
+    """How often it is looked at."""
+    remember_for: Positive = timedelta(days=7)
+    """How long a decision is remembered where a rule does not say."""
     tokens: Path | None = None
     """The file with the tokens of the agents."""
     callback_secret: SecretStr = SecretStr("")

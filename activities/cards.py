@@ -11,18 +11,18 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from activities.feishu import Feishu, FeishuError, FeishuRefused, FeishuUnavailable, Sent
-from activities.links import review_url
+from activities.showings import Face, Showings, Standing
 from assent import names
-from assent.contracts import Plan
-from assent.messages import Delivered, Delivery, Revision
-from assent.payload import sha256
-from cards import Attachment, Showing, Wording, card, overflow
+from assent.contracts import Address
+from assent.messages import CardKind, Delivered, Delivery, Revision
+from cards import Wording
 from ledger import Ledger, Message, MessageKind, Record, Shown, Slot
 
 _log = logging.getLogger(__name__)
 _TOO_OLD = 230031
 """Feishu changes no card that is older than fourteen days."""
 _PROMPTLY = timedelta(seconds=2)
+_KINDS = {CardKind.CALL: MessageKind.CARD, CardKind.RESULT: MessageKind.RESULT}
 
 
 class CardActivities:
@@ -31,8 +31,11 @@ class CardActivities:
     def __init__(self, ledger: Ledger, feishu: Feishu, wording: Wording, temporal_ui: str = "") -> None:
         self._ledger = ledger
         self._feishu = feishu
-        self._wording = wording
-        self._temporal_ui = temporal_ui
+        self._showings = Showings(ledger, wording, temporal_ui)
+
+    @property
+    def feishu(self) -> Feishu:
+        return self._feishu
 
     @activity.defn(name=names.DELIVER)
     async def deliver(self, delivery: Delivery) -> Delivered:
@@ -40,21 +43,24 @@ class CardActivities:
         record = await self._record(delivery.approval_id)
         slot = Slot(
             approval_id=delivery.approval_id,
-            kind=MessageKind.CARD,
+            kind=_KINDS[delivery.kind],
             generation=delivery.generation,
             place=delivery.place,
         )
+        address = delivery.address or record.plan.addresses[delivery.place]
+        standing = Standing(progress=delivery.progress, reminder=delivery.reminder)
         try:
-            await self._attach(record, slot)
-            content = card(self._showing(record), self._wording)
-            message_id = await self._send(record.plan, slot, "interactive", content, Shown.PENDING)
+            face = await self._showings.face(slot.kind, record, standing)
+            await self._attach(record, slot, address, face)
+            message_id = await self._send(slot, address, "interactive", face.card, Shown.PENDING)
         except FeishuRefused as refused:
             return Delivered(refused=str(refused))
         except FeishuUnavailable as error:
             raise later(error) from error
         if message_id is None:
             return Delivered()
-        await self._replace_older(record, slot)
+        if slot.generation > 1:
+            await self._replace_older(slot, address, delivery)
         return Delivered(message_id=message_id)
 
     @activity.defn(name=names.SHOW)
@@ -68,9 +74,13 @@ class CardActivities:
         trouble: FeishuUnavailable | None = None
         for message in _cards(record):
             try:
-                await self._bring(record, message)
+                await self._bring(record, message, Standing.of(revision))
             except FeishuUnavailable as error:
                 trouble = error
+        try:
+            await self._notify(record)
+        except FeishuUnavailable as error:
+            trouble = error
         if trouble is not None:
             raise later(trouble) from trouble
 
@@ -88,34 +98,22 @@ class CardActivities:
         assert record is not None, "a plan is stored before anything is shown of it"
         return record
 
-    def _showing(self, record: Record, *, replaced: bool = False) -> Showing:
-        file = overflow(record.plan, self._wording)
-        return Showing(
-            plan=record.plan,
-            decided=record.decided,
-            outcome=record.outcome,
-            ended_at=record.closed_at,
-            settlement=record.settlement,
-            attachment=Attachment(name=file.name, size=len(file.data), sha256=sha256(file.data)) if file else None,
-            replaced=replaced,
-            twin_url=review_url(self._temporal_ui, record.twin_key),
-        )
-
-    async def _attach(self, record: Record, card_slot: Slot) -> None:
+    async def _attach(self, record: Record, card_slot: Slot, address: Address, face: Face) -> None:
         """What the card cannot hold goes to the conversation first: nobody approves what could not be read."""
-        file = overflow(record.plan, self._wording)
-        slot = card_slot.model_copy(update={"kind": MessageKind.FILE})
-        if file is None or any(message.slot == slot and message.message_id for message in record.messages):
+        slot = _file_of(card_slot)
+        if face.file is None or any(message.slot == slot and message.message_id for message in record.messages):
             return
-        key = await self._feishu.upload(file.name, file.data)
-        await self._send(record.plan, slot, "file", json.dumps({"file_key": key}), Shown.FINAL)
+        key = await self._feishu.upload(face.file.name, face.file.data)
+        await self._send(slot, address, "file", json.dumps({"file_key": key}), Shown.FINAL)
 
-    async def _send(self, plan: Plan, slot: Slot, kind: str, content: str, shown: Shown) -> str | None:
+    async def _send(
+        self, slot: Slot, address: Address, kind: str, content: str, shown: Shown, *, after_end: bool = False
+    ) -> str | None:
         """Send one message unless it is known to be there; None if the approval has ended meanwhile."""
-        intended = await self._ledger.intend(slot)
+        intended = await self._ledger.intend(slot, address=address, after_end=after_end)
         if intended is None or intended.message_id is not None:
             return intended.message_id if intended else None
-        sent = await self._feishu.send(plan.addresses[slot.place], kind, content, uuid=slot.uuid)
+        sent = await self._feishu.send(intended.address or address, kind, content, uuid=slot.uuid)
         await self._note(slot, sent, shown)
         return sent.message_id
 
@@ -123,59 +121,126 @@ class CardActivities:
         """The moment a message id is known it is in the ledger; being cut off just now must not lose it."""
         await asyncio.shield(self._ledger.sent(slot, sent.message_id, sent.chat_id, shown))
 
-    async def _bring(self, record: Record, message: Message) -> None:
+    async def _bring(self, record: Record, message: Message, standing: Standing) -> None:
         """Bring one card to how the approval stands."""
         ended = record.outcome is not None
-        shown = Shown.SETTLED if record.settlement else Shown.FINAL if ended else Shown.DECIDED
-        if message.shown is shown or (message.shown is Shown.REPLACED and not ended):
+        shown = _shown(record, standing, message.slot.kind)
+        if not ended and (message.message_id is None or not _is_behind(record, message, standing)):
             return
-        if message.message_id is None and not ended:
+        if ended and message.shown is shown:
             return
-        content = card(self._showing(record), self._wording)
+        content = (await self._showings.face(message.slot.kind, record, standing)).card
         try:
-            message_id = message.message_id or await self._find(record, message.slot, content)
+            message_id = message.message_id or await self._find(record, message, content)
             await self._feishu.patch(message_id, content)
         except FeishuRefused as refused:
             await self._give_up(record, message, content, refused)
         if not ended and (now := await self._ledger.record(record.plan.approval_id)) and now.outcome is not None:
-            await self._bring(now, message)  # it ended meanwhile: what was just shown may have covered the end
+            await self._bring(now, message, Standing())  # it ended meanwhile: what was shown may have covered the end
             return
         await self._ledger.shows(message.slot, shown)
 
-    async def _find(self, record: Record, slot: Slot, content: str) -> str:
+    async def _find(self, record: Record, message: Message, content: str) -> str:
         """A card that was tried and never confirmed: sent again under its uuid it is found, or sent as it should be."""
-        sent = await self._feishu.send(record.plan.addresses[slot.place], "interactive", content, uuid=slot.uuid)
-        await self._note(slot, sent, Shown.PENDING)
+        sent = await self._feishu.send(address_of(record, message), "interactive", content, uuid=message.slot.uuid)
+        await self._note(message.slot, sent, Shown.PENDING)
         return sent.message_id
 
     async def _give_up(self, record: Record, message: Message, content: str, refused: FeishuRefused) -> None:
         """A card that cannot be changed any more: one that is too old is followed by a new one."""
-        newest = max(other.slot.generation for other in _cards(record))
+        newest = _newest(record, message.slot.kind)
         if refused.code != _TOO_OLD or message.slot.generation != newest or record.outcome is None:
             _log.warning("a card of approval %s stays as it is: %s", record.plan.approval_id, refused)
             return
-        address = record.plan.addresses[message.slot.place]
         slot = message.slot.model_copy(update={"generation": newest + 1})
         try:
-            await self._feishu.send(address, "interactive", content, uuid=slot.uuid)
+            await self._feishu.send(address_of(record, message), "interactive", content, uuid=slot.uuid)
         except FeishuRefused as again:
             _log.warning("the ending of approval %s cannot be shown: %s", record.plan.approval_id, again)
 
-    async def _replace_older(self, record: Record, slot: Slot) -> None:
-        """The card that a newer one follows loses its buttons, as far as Feishu lets it."""
-        for message in _cards(record):
-            older = message.slot.place == slot.place and message.slot.generation < slot.generation
-            if not older or message.message_id is None or message.shown is Shown.REPLACED:
+    async def _notify(self, record: Record) -> None:
+        """Where a remembered decision stood in for a person, those who would have been asked are told of the end."""
+        if record.outcome is None or record.plan.grant is None:
+            return
+        known = {message.slot.place for message in _cards(record) if message.message_id}
+        for place, address in enumerate(record.plan.addresses):
+            if place in known:
                 continue
+            slot = Slot(approval_id=record.plan.approval_id, kind=MessageKind.CARD, generation=1, place=place)
+            face = await self._showings.face(slot.kind, record, Standing())
+            shown = _shown(record, Standing(), slot.kind)
             try:
-                await self._feishu.patch(message.message_id, card(self._showing(record, replaced=True), self._wording))
+                await self._send(slot, address, "interactive", face.card, shown, after_end=True)
+            except FeishuRefused as refused:
+                _log.warning("nobody is told how approval %s ended: %s", slot.approval_id, refused)
+
+    async def _replace_older(self, slot: Slot, address: Address, delivery: Delivery) -> None:
+        """The cards that newer ones follow lose their buttons, as far as Feishu lets them."""
+        record = await self._record(slot.approval_id)
+        if record.outcome is not None:
+            return  # the end is on its way to all of them
+        sent_to = {address_of(record, each) for each in _cards(record) if each.slot.generation == slot.generation}
+        older = [
+            each for each in _cards(record) if each.slot.kind is slot.kind and each.slot.generation < slot.generation
+        ]
+        for message in older:
+            if message.message_id is None or message.shown is Shown.REPLACED:
+                continue
+            moved = address_of(record, message) not in {*sent_to, address}
+            standing = Standing(progress=delivery.progress, replaced=True, moved=moved)
+            try:
+                face = await self._showings.face(slot.kind, record, standing)
+                await self._feishu.patch(message.message_id, face.card)
                 await self._ledger.shows(message.slot, Shown.REPLACED)
             except FeishuError as error:
                 _log.warning("an older card of approval %s keeps its buttons for now: %s", slot.approval_id, error)
 
 
+def address_of(record: Record, message: Message) -> Address:
+    """Where a message went."""
+    return message.address or record.plan.addresses[message.slot.place]
+
+
+def _shown(record: Record, standing: Standing, kind: MessageKind) -> Shown:
+    """What a card of this kind says from now on."""
+    if record.settlement is not None and kind is MessageKind.CARD:
+        return Shown.SETTLED
+    if record.outcome is not None:
+        return Shown.FINAL
+    waits = kind is MessageKind.RESULT or standing.is_pending
+    return Shown.PENDING if waits else Shown.DECIDED
+
+
+def _is_behind(record: Record, message: Message, standing: Standing) -> bool:
+    """Whether a card that is still open does not say how the approval stands."""
+    if message.shown is Shown.REPLACED:
+        return False
+    asks = (
+        MessageKind.RESULT if any(each.slot.kind is MessageKind.RESULT for each in _cards(record)) else MessageKind.CARD
+    )
+    if standing.is_pending:  # how far the approvers have come: on the newest cards of what they decide about now
+        return (
+            standing.progress is not None
+            and message.slot.kind is asks
+            and message.slot.generation == _newest(record, asks)
+        )
+    if message.slot.kind is MessageKind.RESULT:
+        return False
+    return standing.reviewing or message.shown is not Shown.DECIDED
+
+
+def _newest(record: Record, kind: MessageKind) -> int:
+    return max(each.slot.generation for each in _cards(record) if each.slot.kind is kind)
+
+
+def _file_of(slot: Slot) -> Slot:
+    """The place of the file before a card; those before a result's card are counted downwards."""
+    generation = -slot.generation if slot.kind is MessageKind.RESULT else slot.generation
+    return slot.model_copy(update={"kind": MessageKind.FILE, "generation": generation})
+
+
 def _cards(record: Record) -> list[Message]:
-    return [message for message in record.messages if message.slot.kind is MessageKind.CARD]
+    return [message for message in record.messages if message.slot.kind in _KINDS.values()]
 
 
 def later(error: FeishuUnavailable) -> ApplicationError:

@@ -194,9 +194,12 @@ class Feishu:
             return name
         return self._names[key]
 
-    async def members(self, chat_id: str) -> frozenset[str]:
-        """The open_ids of all people in a chat."""
-        if chat_id not in self._members:
+    async def members(self, chat_id: str, *, fresh: bool = False) -> frozenset[str]:
+        """The open_ids of all people in a chat.
+
+        fresh: as Feishu says now, not as it said a moment ago.
+        """
+        if fresh or chat_id not in self._members:
             found = await self._all_members(chat_id)
             self._members.keep(chat_id, found, _MEMBERS_KEPT)
             return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from activities.cards import CardActivities, later
+from activities.cards import CardActivities, address_of, later
 from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
 from activities.links import review_url
 from assent.contracts import Address, AddressKind
@@ -98,7 +98,7 @@ class ReviewCards:
             slot = message.slot.model_copy(update={"kind": MessageKind.NOTICE, "generation": 1})
             if any(other.slot == slot and other.message_id for other in record.messages):
                 continue
-            address = record.plan.addresses[slot.place].model_copy(update={"reply_to": message.message_id})
+            address = address_of(record, message).model_copy(update={"reply_to": message.message_id})
             await self._ledger.intend(slot, after_end=True)
             content = settled_notice(settlement, record.plan, self._wording)
             try:

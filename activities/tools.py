@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -18,10 +19,13 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
 from activities.bodies import Body, Raised, TimedOut
+from activities.policy import PolicyInForce
 from assent import names
 from assent.content import Content, describe
+from assent.contracts import Plan, Status
 from assent.messages import Report, ReportKind, ToolCall
 from assent.payload import payload_arguments, sha256
+from assent.policy import Asking, objection
 from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolResult
 from ledger import Beginning, ClaimState, Ending, Holder, Ledger, Right, is_refusal
 
@@ -48,9 +52,10 @@ class _Refused(Exception):
 class ToolActivities:
     """The activities of a tools queue."""
 
-    def __init__(self, ledger: Ledger, registry: Registry) -> None:
+    def __init__(self, ledger: Ledger, registry: Registry, policy: PolicyInForce | None = None) -> None:
         self._ledger = ledger
         self._registry = registry
+        self._policy = policy or PolicyInForce(ledger)
         self._late: set[asyncio.Task[None]] = set()
 
     @activity.defn(name=names.EXECUTE)
@@ -65,7 +70,7 @@ class ToolActivities:
     @activity.defn(name=names.PROBE)
     async def probe(self, call: ToolCall) -> Report:
         """Ask the tool's own probe what became of a call. Only a clear "executed" changes anything here."""
-        tool, arguments = await self._check(call)
+        tool, arguments, _ = await self._check(call)
         assert tool.probe is not None, "the manifest says that there is a probe"
         async with _heartbeat():
             found = await Body(partial(tool.probe, _context(call, attempt=0), **arguments)).end(PROBE_LIMIT)
@@ -95,7 +100,8 @@ class ToolActivities:
     async def _execute(self, call: ToolCall) -> Report:
         start_by = activity.info().scheduled_time + call.start_within
         try:
-            tool, arguments = await self._check(call)
+            tool, arguments, plan = await self._check(call)
+            await self._check_policy(call, tool, plan)
             holder = Holder(token=uuid.uuid4().hex, worker=_worker())
             beginning = await self._begin(call, holder, start_by)
         except (_Refused, ApplicationError):
@@ -121,24 +127,36 @@ class ToolActivities:
             raise ApplicationError(unknown, type="AttemptUnknown", category=ApplicationErrorCategory.BENIGN)
         return report
 
-    async def _check(self, call: ToolCall) -> tuple[Tool, dict[str, Any]]:
+    async def _check(self, call: ToolCall) -> tuple[Tool, dict[str, Any], Plan]:
         """Refuse whatever is not, byte for byte, what was shown and approved."""
         tool = self._registry.tools.get(call.tool)
         if tool is None:
             raise LookupError(f"this worker has no tool named {call.tool!r}")
         if tool.manifest.shown_sha256 != call.manifest_sha256:
             raise _Refused("the tool changed after the call was shown; propose it anew")
-        plan = await self._ledger.plan(call.approval_id)
+        plan = await self._ledger.plan(call.approval_id, call.payload_sha256)
         if plan is None:
-            raise _Refused("the ledger holds no plan for this approval")
+            raise _Refused("the ledger holds no plan for this approval, or not for what would run")
         hashes = {sha256(call.payload), sha256(plan.payload), call.payload_sha256, plan.payload_sha256}
         if len(hashes) != 1 or any(getattr(plan, name) != getattr(call, name) for name in _PLANNED):
             raise _Refused("what would run is not what was approved")
         try:
-            return tool, tool.parse(payload_arguments(call.payload))
+            return tool, tool.parse(payload_arguments(call.payload)), plan
         except ValidationError as error:
             problems = "; ".join(_problem(e["loc"], e["msg"], tool) for e in error.errors())
             raise _Refused(f"invalid arguments: {problems}"[:2000]) from None
+
+    async def _check_policy(self, call: ToolCall, tool: Tool, plan: Plan) -> None:
+        """Stop what the operator's policy has become too strict for since it was planned."""
+        rules = await self._policy.rules()
+        asking = Asking(
+            tool=call.tool,
+            arguments=json.loads(payload_arguments(call.payload)),
+            requester=plan.requester,
+            conversation=plan.conversation,
+        )
+        if why := objection(plan, rules.effective(tool.manifest, asking), call.approved_by):
+            raise _Refused(why)
 
     async def _begin(self, call: ToolCall, holder: Holder, start_by: datetime) -> Beginning:
         """Claim the right to run, waiting while another consent runs the same key."""
@@ -173,7 +191,8 @@ class ToolActivities:
                 return await _insisting(partial(self._ledger.finish, call, holder, attempt, without), BEGIN_LIMIT)
             except Exception as error:
                 _log.error("nor could it be without its content: %s", type(error).__name__)
-        seen = ending.content.report(ReportKind.UNKNOWN) if ending.content else Report(kind=ReportKind.UNKNOWN)
+        sealed = call.permission.result.covers(Status.FROZEN) or not ending.content
+        seen = Report(kind=ReportKind.UNKNOWN) if sealed else ending.content.report(ReportKind.UNKNOWN)
         reason = f"the tool ended ({ending.state}), and the ledger could not record it"
         return seen.model_copy(update={"reason": reason})
 

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter
 from rich.console import RenderableType
 
 from assent import tables, typed
-from assent.contracts import Id, Identity
+from assent.contracts import Id, Identity, VerdictKind
 from assent.temporal import connect_temporal
 from assent.temporal_door import TemporalDoor
 
@@ -33,15 +33,25 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
+EXIT_OF_VERDICT = {
+    VerdictKind.ACCEPTED: Exit.DONE,
+    VerdictKind.DUPLICATE: Exit.DONE,
+    VerdictKind.RECEIVED: Exit.DONE,
+    VerdictKind.MISSING: Exit.NOT_FOUND,
+}
+"""Of a decision with any other verdict it is REFUSED."""
+
 _EPILOG = """\b
 Exit codes:
   0    done: asked; with --wait executed or replayed; a decision that counts
-       or was received; settled, or being tried again
+       or was received; settled, or being tried again; revoked
   1    refused, or ended otherwise: rejected, expired, failed, cancelled,
-       superseded; a decision that does not count; settled by another already
+       superseded; a decision that does not count; settled or revoked by
+       another already
   2    the command or its input is not valid; nothing was sent
   3    frozen: whether the call ran is not known; do not repeat it
-  4    the approval is not known; or not frozen, where it is to be settled
+  4    the approval or the grant is not known; or not frozen, where it is to
+       be settled
   5    Temporal or its workers did not answer
   70   a fault of this command itself
   130  interrupted with Ctrl-C
@@ -70,26 +80,41 @@ def cli() -> None:
     """Ask a person to let a tool call run; look at requests, decide them, withdraw them; settle what froze."""
 
 
-def command(name: str) -> Callable[[Callable[..., Awaitable[Answer]]], click.Command]:
+def command(name: str, group: click.Group = cli) -> Callable[[Callable[..., Awaitable[Answer]]], click.Command]:
     """Make a command of a coroutine that gets the door to Temporal and what the user typed."""
 
     def decorate(work: Callable[..., Awaitable[Answer]]) -> click.Command:
-        @cli.command(name)
+        @group.command(name)
         @functools.wraps(work)
         def made(*, as_json: bool, **given: Any) -> NoReturn:
-            answer = asyncio.run(_connected(work, given))
-            with suppress(BrokenPipeError):  # whoever stopped reading still gets the exit code
-                _print(answer, as_json=as_json)
-            click.get_current_context().exit(answer.code)
+            run(work, given, as_json=as_json)
 
-        made.params.append(click.Option(["--json", "as_json"], is_flag=True, help="Print JSON, for programs."))
+        made.params.append(json_option())
         return made
 
     return decorate
 
 
+def json_option() -> click.Option:
+    """What every command has."""
+    return click.Option(["--json", "as_json"], is_flag=True, help="Print JSON, for programs.")
+
+
+def run(work: Callable[..., Awaitable[Answer]], given: dict[str, Any], *, as_json: bool) -> NoReturn:
+    """Do the work of a command, print its answer and leave with its code."""
+    answer = asyncio.run(_connected(work, given))
+    with suppress(BrokenPipeError):  # whoever stopped reading still gets the exit code
+        _print(answer, as_json=as_json)
+    click.get_current_context().exit(answer.code)
+
+
 async def _connected(work: Callable[..., Awaitable[Answer]], given: dict[str, Any]) -> Answer:
     return await work(TemporalDoor(await connect_temporal()), **given)
+
+
+def wants_json() -> bool:
+    """Whether the command at work answers a program."""
+    return bool(click.get_current_context().params["as_json"])
 
 
 def _print(answer: Answer, *, as_json: bool) -> None:

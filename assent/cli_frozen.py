@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from assent import cli, prompts, tables, typed
+from assent import cli, listings, prompts, sentences, tables, typed
 from assent.client import Assent
 from assent.contracts import Identity, Ruled, RuledKind, RulingKind, State, Surface
 from assent.temporal_door import TemporalDoor
@@ -20,7 +20,7 @@ _RULINGS = {"executed": RulingKind.EXECUTED, "not-executed": RulingKind.NOT_EXEC
 async def _frozen(door: TemporalDoor, limit: int) -> cli.Answer:
     """List the calls of which nobody knows whether they took effect."""
     reviews = [review async for review in door.frozen(limit=limit)]
-    return cli.Answer(tables.frozen_listing(reviews), [review.model_dump(mode="json") for review in reviews])
+    return cli.Answer(listings.frozen_listing(reviews), [review.model_dump(mode="json") for review in reviews])
 
 
 @cli.command("settle")
@@ -68,5 +68,5 @@ async def _typed_hash(state: State) -> str:
 def _told(ruled: Ruled, approval_id: str, operator: Identity) -> cli.Answer:
     code = cli.Exit.DONE if ruled.kind in (RuledKind.SETTLED, RuledKind.RETRYING) else cli.Exit.REFUSED
     data = {"approval_id": approval_id, **ruled.model_dump(mode="json")}
-    sentence = tables.ruled_sentence(ruled, approval_id, operator)
+    sentence = sentences.ruled_sentence(ruled, approval_id, operator)
     return cli.Answer(sentence, data, code, to_stderr=code is not cli.Exit.DONE)

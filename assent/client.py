@@ -8,10 +8,11 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from assent.contracts import DEFAULT_TTL, Identity, Outcome, Phase, Status, Surface, WhenPending
+from assent.contracts import DEFAULT_TTL, Grant, Identity, Outcome, Phase, State, Status, Surface, WhenPending
 from assent.door import Approval, Door, FrozenReview, ToolDescription, parse_request
 from assent.errors import InvalidRequest
 from assent.handle import ApprovalHandle
+from assent.messages import RevokedKind
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -110,6 +111,23 @@ class Assent:
         """The calls of which nobody knows whether they took effect, the newest first."""
         async for review in self._door.frozen(limit=limit):
             yield review
+
+    async def inbox(self, actor: Identity) -> AsyncIterator[State]:
+        """What waits for this person: calls to decide and results to release, the oldest first.
+
+        Of calls that the members of a chat decide, those are here too where only the chat could tell who they are.
+        """
+        async for state in self._door.inbox(actor):
+            yield state
+
+    async def grants(self) -> AsyncIterator[Grant]:
+        """The decisions that were remembered, also those that expired or were revoked."""
+        async for grant in self._door.grants():
+            yield grant
+
+    async def revoke(self, grant_id: str, *, actor: Identity, surface: Surface = Surface.CLIENT) -> RevokedKind:
+        """Let a remembered decision no longer count: from the next call on, somebody is asked again."""
+        return await self._door.revoke(grant_id, actor=actor, surface=surface)
 
     async def tools(self) -> list[ToolDescription]:
         """The tools that can be asked for, by name."""

@@ -17,8 +17,8 @@ import click
 from pydantic import Field, TypeAdapter
 from temporalio.service import RPCError
 
-from assent import cli_frozen, tables, typed
-from assent.cli import Answer, Exit, cli, command, identity
+from assent import cli_frozen, cli_grants, cli_inbox, cli_policy, listings, tables, typed
+from assent.cli import EXIT_OF_VERDICT, Answer, Exit, cli, command, identity
 from assent.cli import approval_id as approval_id_argument
 from assent.client import Assent
 from assent.contracts import (
@@ -26,20 +26,22 @@ from assent.contracts import (
     DecisionKind,
     Id,
     Identity,
+    Outcome,
     Phase,
+    Remember,
+    Stage,
     State,
     Status,
     Surface,
-    VerdictKind,
     WhenPending,
 )
 from assent.errors import ApprovalInterrupted, ApprovalNotFound, AssentError, InvalidRequest, NotFrozen, Unavailable
 from assent.handle import ApprovalHandle
 from assent.payload import sha256
-from assent.tables import visible
+from assent.sentences import verdict_sentence, visible
 from assent.temporal_door import TemporalDoor
 
-__all__ = ["Exit", "cli", "cli_frozen", "main"]
+__all__ = ["Exit", "cli", "cli_frozen", "cli_grants", "cli_inbox", "cli_policy", "main"]
 
 _SHORTEST_PREFIX = 12
 """How much of a payload's hash a person must give at least."""
@@ -48,12 +50,6 @@ _TAKEN_WITHIN = timedelta(seconds=3)
 
 
 _EXIT_OF_STATUS = {None: Exit.DONE, Status.EXECUTED: Exit.DONE, Status.REPLAYED: Exit.DONE, Status.FROZEN: Exit.FROZEN}
-_EXIT_OF_VERDICT = {
-    VerdictKind.ACCEPTED: Exit.DONE,
-    VerdictKind.DUPLICATE: Exit.DONE,
-    VerdictKind.RECEIVED: Exit.DONE,
-    VerdictKind.MISSING: Exit.NOT_FOUND,
-}
 _EXIT_OF_ERROR: dict[type[Exception], Exit] = {
     InvalidRequest: Exit.USAGE,
     ApprovalInterrupted: Exit.FROZEN,  # like a frozen call: nobody can say here whether it ran
@@ -112,7 +108,7 @@ async def _request(door: TemporalDoor, tool: str, arguments: dict[str, Any], wai
 async def _list(door: TemporalDoor, status: str | None, limit: int) -> Answer:
     """List the approvals that Temporal still knows, open ones first."""
     approvals = [approval async for approval in Assent(door).approvals(status=status, limit=limit)]
-    return Answer(tables.listing(approvals), [approval.model_dump(mode="json") for approval in approvals])
+    return Answer(listings.listing(approvals), [approval.model_dump(mode="json") for approval in approvals])
 
 
 @command("show")
@@ -125,7 +121,7 @@ async def _show(door: TemporalDoor, approval_id: str) -> Answer:
     settlement = await door.settled(approval_id) if state.status is Status.FROZEN else None
     data = {
         **tables.state_data(state),
-        "outcome": outcome.model_dump(mode="json") if outcome else None,
+        "outcome": tables.outcome_data(outcome, state.sensitive) if outcome else None,
         "settlement": settlement.model_dump(mode="json") if settlement else None,
     }
     return Answer(tables.approval_page(state, outcome, settlement), data)
@@ -136,19 +132,49 @@ async def _show(door: TemporalDoor, approval_id: str) -> Answer:
 @click.argument("decision", type=click.Choice([*map(str, DecisionKind)]))
 @identity("--as", "actor", required=True, help="Who decides: open_id:…, union_id:… or user_id:…")
 @click.option("--reason", help="Why, for the record and for the agent.")
-@click.option("--hash", "seen", metavar="SHA", help="Decide only on the payload with this hash, or the start of it.")
+@click.option("--hash", "seen", metavar="SHA", help="Decide only on what has this hash, or one that starts so.")
+@click.option(
+    "--arguments",
+    metavar="JSON",
+    callback=typed.read(typed.arguments),
+    help="To edit: all that it is to run with; their JSON, - for stdin, or @file.",
+)
+@identity("--to", "delegate_to", help="To delegate: who is to decide instead.")
+@click.option(
+    "--remember",
+    type=click.Choice([*map(str, Remember)]),
+    help="Remember it, where the tool lets that: for this exact call, or for the tool in this conversation.",
+)
+@click.option(
+    "--stage",
+    type=click.Choice([*map(str, Stage)]),
+    default=Stage.CALL.value,
+    show_default=True,
+    help="Decide about the call, or about its result: approve releases it, reject withholds it.",
+)
 async def _decide(door: TemporalDoor, approval_id: str, decision: str, seen: str | None, **said: Any) -> Answer:
-    """Approve or reject a call.
+    """Approve or reject a call, approve it with other arguments, or leave the decision to somebody else.
 
-    Without --hash that is the call as it stands now; at least 12 characters stand for a whole hash.
+    Without --hash that is the call, or the result, as it stands now; at least 12 characters stand for a whole hash.
     """
+    kind, stage = DecisionKind(decision), Stage(said["stage"])
+    _refuse_half_a_decision(kind, said)
     handle = Assent(door).approval(approval_id)
-    payload_sha256 = await _hash(handle, seen)
-    verdict = await handle.decide(decision, payload_sha256=payload_sha256, surface=Surface.COMMAND_LINE, **said)
-    code = _EXIT_OF_VERDICT.get(verdict.kind, Exit.REFUSED)
-    sentence = tables.verdict_sentence(verdict, approval_id, DecisionKind(decision), said["actor"])
+    payload_sha256 = await _hash(handle, seen, stage)
+    if tables.MASK in (said["arguments"] or {}).values():
+        said["arguments"] = tables.unmasked(said["arguments"], await handle.state())
+    verdict = await handle.decide(kind, payload_sha256=payload_sha256, surface=Surface.COMMAND_LINE, **said)
+    code = EXIT_OF_VERDICT.get(verdict.kind, Exit.REFUSED)
+    sentence = verdict_sentence(verdict, approval_id, kind, said["actor"], stage)
     data = {"approval_id": approval_id, **verdict.model_dump(mode="json")}
     return Answer(sentence, data, code, to_stderr=code is not Exit.DONE)
+
+
+def _refuse_half_a_decision(kind: DecisionKind, said: dict[str, Any]) -> None:
+    if kind is DecisionKind.EDIT and said["arguments"] is None:
+        raise click.UsageError("edit needs --arguments: all that the call is to run with")
+    if kind is DecisionKind.DELEGATE and said["delegate_to"] is None:
+        raise click.UsageError("delegate needs --to: who is to decide instead")
 
 
 @command("cancel")
@@ -223,7 +249,13 @@ async def _ended(handle: ApprovalHandle) -> Answer:
     click.echo(f"Asked as {visible(handle.id)}. Ctrl-C ends the waiting, not the request.", err=True)
     outcome = await handle.outcome()
     code = _EXIT_OF_STATUS.get(outcome.status, Exit.REFUSED)
-    return Answer(tables.outcome_page(outcome), outcome.model_dump(mode="json"), code)
+    sensitive = await _sensitive(handle, outcome)
+    return Answer(tables.outcome_page(outcome, sensitive), tables.outcome_data(outcome, sensitive), code)
+
+
+async def _sensitive(handle: ApprovalHandle, outcome: Outcome) -> tuple[str, ...]:
+    """Which of the arguments that an outcome names are not to be shown."""
+    return (await handle.state()).sensitive if outcome.edit else ()
 
 
 async def _as_taken(handle: ApprovalHandle) -> State | None:
@@ -235,14 +267,14 @@ async def _as_taken(handle: ApprovalHandle) -> State | None:
         return None
 
 
-async def _hash(handle: ApprovalHandle, seen: str | None) -> str | None:
+async def _hash(handle: ApprovalHandle, seen: str | None, stage: Stage) -> str | None:
     """The hash to decide on: what the user gave, the hash that it is the start of, or the current one."""
     if seen is not None and not _SHORTEST_PREFIX <= len(seen) < 64:
         return seen
     state = await handle.state()
     if state.phase is Phase.PREPARING:
         raise Unavailable("The approval is still being prepared, so there is nothing to decide yet; try again.")
-    whole = state.payload_sha256
+    whole = state.payload_sha256 if stage is Stage.CALL else state.result_sha256
     return whole if seen is None or (whole or "").startswith(seen) else seen
 
 

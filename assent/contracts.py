@@ -562,6 +562,11 @@ class Plan(Frozen):
     """The hashes of what it was before it was edited."""
 
     @property
+    def asks_nobody(self) -> bool:
+        """Whether it runs, or is rejected, without anybody being asked."""
+        return self.grant is not None or self.permission.execution is Execution.AUTO
+
+    @property
     def hash_is_true(self) -> bool:
         """Whether the payload still is the one that was hashed."""
         return sha256(self.payload) == self.payload_sha256
@@ -627,9 +632,7 @@ class Judged(Frozen):
     """What was wrong with it, where something was."""
 
     @classmethod
-    def of(
-        cls, decision: Decision, verdict: VerdictKind, received_at: datetime, problem: str | None = None
-    ) -> Self:
+    def of(cls, decision: Decision, verdict: VerdictKind, received_at: datetime, problem: str | None = None) -> Self:
         """What is remembered of a decision; of a long reason only its start, the audit has it whole."""
         return cls(
             event_id=decision.event_id,

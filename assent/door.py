@@ -11,7 +11,9 @@ from pydantic import ValidationError
 from assent.contracts import (
     Approvers,
     Decision,
+    DecisionKind,
     Frozen,
+    Grant,
     Identity,
     Manifest,
     Outcome,
@@ -21,10 +23,11 @@ from assent.contracts import (
     Ruling,
     Settlement,
     State,
+    Surface,
     Verdict,
 )
 from assent.errors import InvalidRequest
-from assent.messages import AuditRecord, Withdrawal
+from assent.messages import AuditRecord, RevokedKind, Withdrawal
 from assent.payload import canonical_payload
 
 
@@ -126,8 +129,33 @@ class Door(Protocol):
     async def settlement(self, approval_id: str) -> Settlement:
         """Wait until a frozen call is settled."""
 
+    def inbox(self, actor: Identity) -> AsyncIterator[State]:
+        """What waits for this person's decision, calls and results, the oldest first."""
+
+    async def result(self, approval_id: str, *, actor: Identity) -> str | None:
+        """The result that waits to be released, as JSON, for whoever decides about it; None if none waits."""
+
+    def grants(self) -> AsyncIterator[Grant]:
+        """The decisions that were remembered, also those that no longer count."""
+
+    async def revoke(self, grant_id: str, *, actor: Identity, surface: Surface) -> RevokedKind:
+        """Let a remembered decision no longer count."""
+
     async def close(self) -> None:
         """Let go of connections."""
+
+
+def check_decision(decision: Decision) -> None:
+    """Refuse, before anything is sent, what could not be shown and hashed, or would not be looked at.
+
+    An edit without arguments is sent: whoever judges it says that it is invalid, and it is on record.
+    """
+    if decision.arguments is not None:
+        if decision.kind is not DecisionKind.EDIT:
+            raise InvalidRequest(f"arguments: they belong to an edit; {decision.kind} would not look at them")
+        canonical_payload("", decision.arguments)
+    if decision.delegate_to is not None and decision.kind is not DecisionKind.DELEGATE:
+        raise InvalidRequest(f"delegate_to: it belongs to delegate; {decision.kind} would not look at it")
 
 
 def parse_request(**fields: Any) -> Request:

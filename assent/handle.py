@@ -13,6 +13,7 @@ from assent.contracts import (
     DecisionKind,
     Identity,
     Outcome,
+    Remember,
     Ruled,
     Ruling,
     RulingKind,
@@ -23,8 +24,9 @@ from assent.contracts import (
     Surface,
     Verdict,
 )
-from assent.door import Door, invalid
+from assent.door import Door, check_decision, invalid
 from assent.messages import AuditRecord, Withdrawal
+from assent.payload import canonical_payload
 from assent.texts import with_sentence
 
 _ANSWER_WITHIN = timedelta(seconds=8)
@@ -56,9 +58,22 @@ class ApprovalHandle:
         reason: str | None = None,
         event_id: str | None = None,
         stage: Stage | str = Stage.CALL,
+        arguments: dict[str, Any] | None = None,
+        delegate_to: Identity | None = None,
+        remember: Remember | str | None = None,
         surface: Surface = Surface.CLIENT,
     ) -> Verdict:
-        """Decide on exactly the payload with that hash. Repeating an event id decides nothing twice."""
+        """Decide on exactly the payload with that hash: approve, reject, edit or delegate.
+
+        Repeating an event id decides nothing twice.
+
+        stage: `result` to decide whether the agent gets the result; the hash is then `state.result_sha256`.
+        arguments: of an edit, all that the call is to run with.
+        delegate_to: who is to decide instead.
+        remember: how far the decision is to be remembered, where the tool lets it: `exact` or `tool`.
+        """
+        if arguments is not None:
+            canonical_payload("", arguments)  # says what cannot be hashed, as of a request
         try:
             decision = Decision(
                 approval_id=self.id,
@@ -71,9 +86,13 @@ class ApprovalHandle:
                 reason=reason,
                 received_at=datetime.now(UTC),
                 surface=surface,
+                arguments=arguments,
+                delegate_to=delegate_to,
+                remember=Remember(remember) if remember is not None else None,
             )
         except ValueError as error:
             raise invalid(error) from None
+        check_decision(decision)
         return await self.submit(decision)
 
     async def submit(self, decision: Decision, *, answer_within: timedelta = _ANSWER_WITHIN) -> Verdict:
@@ -83,6 +102,11 @@ class ApprovalHandle:
         that it is recorded: submit it again, under the same event id it counts once.
         """
         return await self._door.submit(self.id, decision, answer_within=answer_within)
+
+    async def result(self, *, actor: Identity) -> Any:
+        """The result that waits to be released, for *actor* who decides about it; None if none waits."""
+        found = await self._door.result(self.id, actor=actor)
+        return json.loads(found) if found is not None else None
 
     async def cancel(
         self, reason: str | None = None, *, actor: Identity | None = None, surface: Surface = Surface.CLIENT
@@ -95,8 +119,13 @@ class ApprovalHandle:
         await self._door.withdraw(self.id, withdrawal)
 
     async def content(self) -> Any:
-        """The whole result, however large; waits for it like `outcome()`. Of a frozen call, what was settled of it."""
+        """The whole result, however large; waits for it like `outcome()`. Of a frozen call, what was settled of it.
+
+        A result that a person withheld is not here either: a sentence says so.
+        """
         outcome = await self.outcome()
+        if outcome.withheld:
+            return outcome.content
         found = (await self._door.settled(self.id) if outcome.status is Status.FROZEN else None) or outcome
         return json.loads(await self._door.content(self.id)) if found.truncated else found.content
 

@@ -16,23 +16,36 @@ _STATUS_OF = {
 }
 
 
-def objection(plan: Plan, decision: Decision, cards: Collection[str]) -> VerdictKind | None:
+def objection(
+    plan: Plan,
+    decision: Decision,
+    cards: Collection[str],
+    *,
+    result_sha256: str | None = None,
+    may_decide: bool | None = None,
+) -> VerdictKind | None:
     """Why a decision cannot count whatever the approval's state: it is about something else, or someone else's.
 
     cards: the messages on which this approval was shown.
+    result_sha256: the result that is, or was, to be released.
+    may_decide: whether the actor is one of those who may; by default, whether the plan names them in any stage.
     """
-    about_this_call = (
+    shown = plan.payload_sha256 if decision.stage is Stage.CALL else result_sha256
+    about_this_approval = (
         decision.approval_id == plan.approval_id
-        and decision.stage is Stage.CALL
         and (decision.message_id is None or decision.message_id in cards)
         and plan.hash_is_true
-        and decision.payload_sha256 == plan.payload_sha256
+        and decision.payload_sha256 is not None
     )
-    if not about_this_call:
+    former = decision.stage is Stage.CALL and decision.payload_sha256 in plan.former_sha256
+    if not about_this_approval or (decision.payload_sha256 != shown and not former):
         return VerdictKind.TAMPERED
-    if not plan.approvers.include(decision.actor.within(plan.tenant_key), plan.requester):
+    if may_decide is None:
+        actor = decision.actor.within(plan.tenant_key)
+        may_decide = any(stage.include(actor, plan.requester) for stage in plan.approvers.stages)
+    if not may_decide:
         return VerdictKind.FORBIDDEN
-    return None
+    return VerdictKind.SUPERSEDED if former else None
 
 
 def after_ending(status: Status) -> VerdictKind:
@@ -87,5 +100,6 @@ def concluded(outcome: Outcome, report: Report) -> Outcome:
             "truncated": known.truncated,
             "content_bytes": known.content_bytes,
             "content_sha256": known.content_sha256,
+            "withheld": report.sealed,
         }
     )

@@ -199,9 +199,7 @@ class ToolCall(Frozen):
         """The call that a plan consents to."""
         shared = {name: getattr(plan, name) for name in _PLANNED}
         grant_id = plan.grant.grant_id if plan.grant else None
-        return cls(
-            consent=consent or plan.approval_id, permission=plan.permission, grant_id=grant_id, **shared, **more
-        )
+        return cls(consent=consent or plan.approval_id, permission=plan.permission, grant_id=grant_id, **shared, **more)
 
 
 class Closing(Frozen):
@@ -292,6 +290,8 @@ class Weighing(Frozen):
     """Whose membership is asked for."""
     decision: Decision | None = None
     """The edit that is to be checked."""
+    payload_sha256: str
+    """The call as it stands before."""
     now: datetime
 
 
@@ -520,6 +520,8 @@ class Shelf(Frozen):
     """Why none of them can be delivered."""
     complete: bool = True
     """Whether none is on its way."""
+    due: bool = False
+    """Whether others are to take their place."""
 
 
 class Carried(Frozen):
@@ -535,16 +537,36 @@ class Carried(Frozen):
     malformed: int
     bench: Bench | None = None
     """How far the approvers have come."""
+    reviewing: Reviewing | None = None
+    """The result that waits to be released, if it has come that far."""
+
+
+class Reviewing(Frozen):
+    """A result that waits to be released."""
+
+    outcome: Outcome
+    """How the call ended, without what is sealed."""
+    content_sha256: str
+    deadline: datetime
+    cards: Shelf = Shelf()
+
+
+class Counted(Frozen):
+    """An approval that counts."""
+
+    stage: int
+    event_id: str
+    actor: Identity
+    is_member: bool = False
+    """Whether it counts only because its actor belongs to a chat."""
+    remember: Remember | None = None
 
 
 class Bench(Frozen):
     """Who has approved, who may besides those whom the plan names, and who no longer."""
 
     stage: int = 0
-    counted: tuple[str, ...] = ()
-    """The events whose approval counts, in all stages."""
-    in_stage: int = 0
-    """How many of them count in the current stage."""
+    counted: tuple[Counted, ...] = ()
     rejected_by: tuple[Identity, ...] = ()
     delegations: tuple[tuple[Identity, Identity], ...] = ()
     reminded: bool = False

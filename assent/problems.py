@@ -33,8 +33,11 @@ class Code(StrEnum):
     UNAUTHENTICATED = "unauthenticated"
     FORBIDDEN = "forbidden"
     FORBIDDEN_OPERATOR = "forbidden_operator"
+    FORBIDDEN_GRANT = "forbidden_grant"
     APPROVAL_NOT_FOUND = "approval_not_found"
     NO_SETTLEMENT = "no_settlement"
+    NO_RESULT = "no_result"
+    GRANT_NOT_FOUND = "grant_not_found"
     NO_SUCH_PATH = "no_such_path"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     APPROVAL_CONFLICT = "approval_conflict"
@@ -118,6 +121,12 @@ _KINDS = {
         certain=_STAYS_FROZEN,
         advice="Let one of the people in ASSENT_OPERATORS settle it.",
     ),
+    Code.FORBIDDEN_GRANT: _Kind(
+        status=403,
+        title="Only who decided it, for whom it counts, or an operator revokes it",
+        certain="The remembered decision still counts.",
+        advice="Let one of them revoke it.",
+    ),
     Code.APPROVAL_NOT_FOUND: _Kind(
         status=404,
         title="The approval is not known",
@@ -129,6 +138,18 @@ _KINDS = {
         title="There is nothing to be settled",
         certain="The approval is not frozen.",
         advice="See how it stands with GET /v1/approvals/{id}.",
+    ),
+    Code.NO_RESULT: _Kind(
+        status=404,
+        title="No result waits to be released",
+        certain="Nothing of a result was told.",
+        advice="See how it stands with GET /v1/approvals/{id}.",
+    ),
+    Code.GRANT_NOT_FOUND: _Kind(
+        status=404,
+        title="The remembered decision is not known",
+        certain="Nothing was revoked.",
+        advice="See those that this token may see with GET /v1/grants.",
     ),
     Code.NO_SUCH_PATH: _Kind(status=404, title="There is nothing here", certain=_NOTHING, advice="See /docs."),
     Code.METHOD_NOT_ALLOWED: _Kind(

@@ -15,6 +15,8 @@ from pydantic import BaseModel, ValidationError
 
 from assent.contracts import (
     Decision,
+    Grant,
+    Identity,
     Outcome,
     Request,
     Ruled,
@@ -22,24 +24,29 @@ from assent.contracts import (
     Ruling,
     Settlement,
     State,
+    Surface,
     Verdict,
     VerdictKind,
 )
 from assent.door import Approval, FrozenReview, ToolDescription
 from assent.errors import ApprovalNotFound, AssentError, InvalidRequest, Unavailable
-from assent.messages import AuditRecord, Withdrawal
+from assent.messages import AuditRecord, RevokedKind, Withdrawal
 from assent.problems import MEDIA_TYPE, Code, Problem, error_of
 from assent.wire import (
     ApprovalList,
     ApprovalView,
     AuditTrail,
     FrozenList,
+    GrantList,
+    Inbox,
     NewCancellation,
     NewDecision,
     NewRuling,
+    Revoked,
     SettlementView,
     ToolList,
     path_segment,
+    person,
 )
 
 if TYPE_CHECKING:
@@ -115,10 +122,13 @@ class HttpDoor:
             event_id=decision.event_id,
             delivery_id=decision.delivery_id,
             stage=decision.stage,
+            delegate_to=decision.delegate_to,
+            remember=decision.remember,
         )
+        told = {**_json(body), "arguments": decision.arguments}  # as they are: what JSON cannot carry is refused
         path = f"/v1/approvals/{path_segment(approval_id)}/decide"
         try:
-            response = await self._insist("POST", path, _json(body), patience=answer_within.total_seconds())
+            response = await self._insist("POST", path, told, patience=answer_within.total_seconds())
         except ApprovalNotFound:
             return Verdict(kind=VerdictKind.MISSING)
         return _read(response, Verdict)
@@ -176,6 +186,28 @@ class HttpDoor:
                 return view.settlement
         raise AssertionError("polling never ends")
 
+    async def inbox(self, actor: Identity) -> AsyncIterator[State]:
+        for state in _read(await self._insist("GET", f"/v1/inbox?actor={person(actor)}"), Inbox).waiting:
+            yield state
+
+    async def result(self, approval_id: str, *, actor: Identity) -> str | None:
+        try:
+            path = f"/v1/approvals/{path_segment(approval_id)}/result?actor={person(actor)}"
+            return (await self._insist("GET", path)).text
+        except _NoResult:
+            return None
+
+    async def grants(self) -> AsyncIterator[Grant]:
+        for grant in _read(await self._insist("GET", "/v1/grants"), GrantList).grants:
+            yield grant
+
+    async def revoke(self, grant_id: str, *, actor: Identity, surface: Surface) -> RevokedKind:
+        path = f"/v1/grants/{path_segment(grant_id)}?actor={person(actor)}"
+        try:
+            return _read(await self._insist("DELETE", path), Revoked).kind
+        except _NoGrant as refused:
+            return refused.kind
+
     async def close(self) -> None:
         await self._http.aclose()
 
@@ -224,11 +256,33 @@ class _ForbiddenOperator(AssentError):
     """Whoever is said to have ruled is no operator."""
 
 
+class _NoResult(AssentError):
+    """No result waits to be released."""
+
+
+class _NoGrant(AssentError):
+    """The grant is not there, or not this person's to revoke."""
+
+    def __init__(self, kind: RevokedKind) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
 def _refusal(response: httpx.Response) -> AssentError:
     """What the service says is wrong; or what it means when something else answered in its place."""
     try:
         found = Problem.model_validate_json(response.content)
-        return _ForbiddenOperator(found.detail) if found.code is Code.FORBIDDEN_OPERATOR else error_of(found)
+        match found.code:
+            case Code.FORBIDDEN_OPERATOR:
+                return _ForbiddenOperator(found.detail)
+            case Code.NO_RESULT:
+                return _NoResult(found.detail)
+            case Code.GRANT_NOT_FOUND:
+                return _NoGrant(RevokedKind.MISSING)
+            case Code.FORBIDDEN_GRANT:
+                return _NoGrant(RevokedKind.FORBIDDEN)
+            case _:
+                return error_of(found)
     except ValidationError:
         said = f"{response.url.copy_with(query=None)} answered {response.status_code}"
         if response.status_code >= 500 or response.status_code in (408, 429):

@@ -10,10 +10,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from assent.client import Assent
-from assent.contracts import DecisionKind, Identity, Outcome, Ruled, RulingKind, Settlement, State, Verdict
+from assent.contracts import DecisionKind, Grant, Identity, Outcome, Ruled, RulingKind, Settlement, State, Verdict
 from assent.door import Approval, FrozenReview, ToolDescription
 from assent.handle import ApprovalHandle
-from assent.messages import AuditRecord
+from assent.messages import AuditRecord, RevokedKind
 
 _Result = TypeVar("_Result")
 
@@ -64,6 +64,26 @@ class SyncAssent:
 
         return self._background.run(listed())
 
+    def inbox(self, actor: Identity) -> list[State]:
+        """What waits for this person: calls to decide and results to release, the oldest first."""
+
+        async def listed() -> list[State]:
+            return [state async for state in self._gate.inbox(actor)]
+
+        return self._background.run(listed())
+
+    def grants(self) -> list[Grant]:
+        """The decisions that were remembered, also those that expired or were revoked."""
+
+        async def listed() -> list[Grant]:
+            return [grant async for grant in self._gate.grants()]
+
+        return self._background.run(listed())
+
+    def revoke(self, grant_id: str, *, actor: Identity) -> RevokedKind:
+        """Let a remembered decision no longer count."""
+        return self._background.run(self._gate.revoke(grant_id, actor=actor))
+
     def tools(self) -> list[ToolDescription]:
         """The tools that can be asked for, by name."""
         return self._background.run(self._gate.tools())
@@ -102,6 +122,10 @@ class SyncApproval:
     def decide(self, kind: DecisionKind | str, *, actor: Identity, payload_sha256: str | None, **said: Any) -> Verdict:
         """Decide on exactly the payload with that hash; takes what `ApprovalHandle.decide` takes."""
         return self._background.run(self._handle.decide(kind, actor=actor, payload_sha256=payload_sha256, **said))
+
+    def result(self, *, actor: Identity) -> Any:
+        """The result that waits to be released, for *actor* who decides about it; None if none waits."""
+        return self._background.run(self._handle.result(actor=actor))
 
     def cancel(self, reason: str | None = None, *, actor: Identity | None = None) -> None:
         """Withdraw the request. Does nothing once somebody has decided."""

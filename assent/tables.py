@@ -8,37 +8,33 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from assent.contracts import (
     Approvers,
-    DecisionKind,
-    Identity,
+    Edit,
     Judged,
     Outcome,
-    Ruled,
-    RuledKind,
-    RulingKind,
+    Progress,
+    Rule,
     Settlement,
     State,
     Status,
-    Verdict,
     VerdictKind,
 )
-from assent.door import Approval, FrozenReview
+from assent.sentences import happened, settler, visible
 
 MASK = "•••"
 """What stands in the place of a sensitive argument."""
-_UNLIMITED = 1_000_000
+UNLIMITED = 1_000_000
 """The width of a pipe: nothing is wrapped or cut where no terminal asks for it."""
 MAY_GO_ON = "The worker that ran it is not known to be dead: the call may still take effect."
-_FEWEST_COLUMNS = 3
-_SHORT = ("STATUS", "REQUESTED", "RISK", "AGE", "WHEN", "DECISION", "VERDICT")
+_SHORT = ("STATUS", "REQUESTED", "RISK", "AGE", "WHEN", "DECISION", "VERDICT", "WAITS", "LEFT", "STATE", "UNTIL")
 """Columns that are never wrapped."""
-_SHORT_HASH = 12
+SHORT_HASH = 12
 _STYLES: Mapping[str, str] = {
     "pending": "yellow",
     "executing": "cyan",
@@ -54,12 +50,19 @@ _STYLES: Mapping[str, str] = {
 }
 
 
+def unmasked(arguments: dict[str, Any], state: State) -> dict[str, Any]:
+    """Arguments as a person meant them who was shown masks: what was left masked stays as it is."""
+    original: dict[str, Any] = json.loads(state.payload)["arguments"] if state.payload else {}
+    hidden = {name: original[name] for name in state.sensitive if name in original and arguments.get(name) == MASK}
+    return {**arguments, **hidden}
+
+
 def print_for_people(shown: RenderableType, *, to_stderr: bool = False) -> None:
     """Print a table or a sentence: fitted to a terminal; plain and complete in a pipe."""
     stream = sys.stderr if to_stderr else sys.stdout
     console = Console(file=stream, highlight=False, markup=False, emoji=False)
     if not stream.isatty():
-        console.width = _UNLIMITED
+        console.width = UNLIMITED
     with console.capture() as captured:
         console.print(shown, soft_wrap=isinstance(shown, str))
     lines = captured.get().rstrip("\n").split("\n")
@@ -74,89 +77,38 @@ def print_for_programs(data: object) -> None:
     sys.stdout.flush()
 
 
-def visible(text: str) -> str:
-    """The text on one line; whatever could hide, reorder or fake a part of it is written as JSON's escape."""
-    return "".join(c if c.isprintable() or c == "\u3000" else _escape(c) for c in text)
-
-
-def _escape(character: str) -> str:
-    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
-
-
 def state_data(state: State) -> dict[str, Any]:
     """A state for programs: its arguments in the payload's place, the sensitive ones masked."""
-    return {**state.model_dump(mode="json", exclude={"payload"}), "arguments": _arguments(state)}
+    shown = state.model_dump(mode="json", exclude={"payload", "edit"})
+    return {**shown, "arguments": _arguments(state), "edit": _edit_data(state.edit, state.sensitive)}
+
+
+def outcome_data(outcome: Outcome, sensitive: Sequence[str]) -> dict[str, Any]:
+    """An outcome for programs; of an edit both sets of arguments, the sensitive ones masked."""
+    return {**outcome.model_dump(mode="json", exclude={"edit"}), "edit": _edit_data(outcome.edit, sensitive)}
+
+
+def _edit_data(edit: Edit | None, sensitive: Sequence[str]) -> dict[str, Any] | None:
+    if edit is None:
+        return None
+    kept = edit.model_dump(mode="json", exclude={"payload", "proposed_payload"})
+    proposed, edited = masked(edit.proposed_payload, sensitive), masked(edit.payload, sensitive)
+    return {**kept, "proposed_arguments": proposed, "arguments": edited}
 
 
 def _arguments(state: State) -> dict[str, Any] | None:
-    if state.payload is None:
-        return None
-    arguments: dict[str, Any] = json.loads(state.payload)["arguments"]
-    return {name: MASK if name in state.sensitive else value for name, value in arguments.items()}
+    return masked(state.payload, state.sensitive) if state.payload is not None else None
 
 
-class Listing:
-    """Lines of a table with as many columns as fit; a pipe gets them all."""
-
-    def __init__(self, columns: Sequence[str], lines: Sequence[Sequence[Text]], nothing: str) -> None:
-        self._columns = columns
-        self._lines = lines
-        self._nothing = nothing
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if not self._lines:
-            yield Text(self._nothing)
-            return
-        unbounded = options.update(max_width=_UNLIMITED)
-        table = self._table(len(self._columns))
-        while len(table.columns) > _FEWEST_COLUMNS:
-            if console.measure(table, options=unbounded).maximum <= options.max_width:
-                break
-            table = self._table(len(table.columns) - 1)
-        yield table
-
-    def _table(self, columns: int) -> Table:
-        table = _table(*self._columns[:columns])
-        for cells in self._lines:
-            table.add_row(*cells[:columns])
-        return table
-
-
-def listing(approvals: Sequence[Approval]) -> Listing:
-    """Approvals, one on each line."""
-    lines = [
-        (
-            _text(approval.approval_id),
-            _coloured(approval.status),
-            _text(approval.tool or "-"),
-            _text(f"{approval.requested_at.astimezone():%Y-%m-%d %H:%M}"),
-            _coloured(approval.risk or "-"),
-            _text(approval.requester or "-"),
-        )
-        for approval in approvals
-    ]
-    return Listing(("ID", "STATUS", "TOOL", "REQUESTED", "RISK", "REQUESTER"), lines, "No approvals.")
-
-
-def frozen_listing(reviews: Sequence[FrozenReview]) -> Listing:
-    """Frozen calls, one on each line."""
-    now = datetime.now(UTC)
-    lines = [
-        (
-            _text(review.approval_id),
-            _text(_span(int((now - review.frozen_at).total_seconds()))),
-            _text(review.tool or "-"),
-            _coloured(review.risk or "-"),
-            _text(review.requester or "-"),
-        )
-        for review in reviews
-    ]
-    return Listing(("ID", "AGE", "TOOL", "RISK", "REQUESTER"), lines, "Nothing is frozen.")
+def masked(payload: str, sensitive: Sequence[str]) -> dict[str, Any]:
+    """The arguments of a payload, the sensitive ones masked."""
+    arguments: dict[str, Any] = json.loads(payload)["arguments"]
+    return {name: MASK if name in sensitive else value for name, value in arguments.items()}
 
 
 def approval_page(state: State, outcome: Outcome | None = None, settlement: Settlement | None = None) -> RenderableType:
     """One approval: what it is, what would run, what was decided, how it ended."""
-    parts = [call_page(state)]
+    parts = [call_page(state, outcome)]
     if state.decisions:
         parts.append(_section("Decisions", _decisions_table(state.decisions)))
     if outcome is not None:
@@ -166,125 +118,135 @@ def approval_page(state: State, outcome: Outcome | None = None, settlement: Sett
     return Group(*parts)
 
 
-def call_page(state: State) -> RenderableType:
+def call_page(state: State, outcome: Outcome | None = None) -> RenderableType:
     """What an approval is about, and what would run."""
+    parts: list[RenderableType] = [_facts(state, outcome)]
+    if state.warnings:
+        parts.append(_section("Warnings", *(text(warning, "bold red") for warning in state.warnings)))
     arguments = _arguments(state)
-    if arguments is None:
-        return _facts(state)
-    return Group(_facts(state), _section("Arguments", _arguments_table(arguments, state.sensitive)))
+    if arguments is not None:
+        parts.append(_section("Arguments", _arguments_table(arguments, state.sensitive)))
+    if state.edit is not None:
+        parts.append(_edit(state.edit, state.sensitive))
+    return Group(*parts)
 
 
-def outcome_page(outcome: Outcome) -> RenderableType:
+def result_page(result: str) -> RenderableType:
+    """A result that waits to be released, whole."""
+    return _section("Result, not yet released", *(text(line) for line in result.split("\n")))
+
+
+def outcome_page(outcome: Outcome, sensitive: Sequence[str] = ()) -> RenderableType:
     """How an approval ended, and what came of it."""
     facts = _pairs(
         {
-            "Approval": _text(outcome.approval_id),
-            "Status": _coloured(outcome.status),
+            "Approval": text(outcome.approval_id),
+            "Status": coloured(outcome.status),
             "Decided by": _optional(outcome.decided_by),
+            **_endorsed(outcome),
             "Reason": _optional(outcome.reason),
         }
     )
-    return Group(facts, _result(outcome))
+    edit = [_edit(outcome.edit, sensitive)] if outcome.edit else []
+    return Group(facts, *edit, _result(outcome))
 
 
-def verdict_sentence(verdict: Verdict, approval_id: str, kind: DecisionKind, actor: Identity) -> str:
-    """What became of a decision, in a sentence that says what to do next."""
-    look = f"assent show {visible(approval_id)}"
-    match verdict.kind:
-        case VerdictKind.ACCEPTED:
-            done = "Approved" if kind is DecisionKind.APPROVE else "Rejected"
-            return f"{done}. What became of it: {look}"
-        case VerdictKind.DUPLICATE:
-            return f"This decision was counted before. What became of it: {look}"
-        case VerdictKind.RECEIVED:
-            return f"Received, and kept until a worker judges it. What became of it: {look}"
-        case VerdictKind.TAMPERED:
-            return f"Not counted: the hash is not that of the call as it stands. Look at the call again: {look}"
-        case VerdictKind.FORBIDDEN:
-            return f"Not counted: {visible(str(actor))} may not decide this call. Who may: {look}"
-        case VerdictKind.ALREADY_DECIDED:
-            return f"Not counted: {_already(verdict)}."
-        case VerdictKind.SUPERSEDED:
-            return "Not counted: a newer request replaced this one."
-        case VerdictKind.EXPIRED:
-            return "Not counted: the deadline has passed."
-        case VerdictKind.MISSING:
-            return f"approval {visible(repr(approval_id))} is not known."
+def _endorsed(outcome: Outcome) -> dict[str, Text | None]:
+    """By whose word and by which rule it ended so."""
+    several = outcome.approved_by if outcome.approved_by not in ((), (outcome.decided_by,)) else None
+    return {
+        "Approved by": text(", ".join(map(str, several))) if several else None,
+        "Rule": _rule(outcome.rule),
+        "Grant": _optional(outcome.grant_id),
+        "Withheld": text(outcome.withheld_reason or "its result is kept from the agent") if outcome.withheld else None,
+    }
 
 
-def _already(verdict: Verdict) -> str:
-    who = f"{visible(str(verdict.decided_by))} has already decided" if verdict.decided_by else "it was already decided"
-    return f"{who}, and it ended as {verdict.status}" if verdict.status else who
+def _rule(rule: Rule | None) -> Text | None:
+    return text(f"{rule.name} (policy {rule.policy_sha256[:SHORT_HASH]})") if rule else None
 
 
-def ruled_sentence(ruled: Ruled, approval_id: str, operator: Identity) -> str:
-    """What became of a ruling, in a sentence."""
-    match ruled.kind:
-        case RuledKind.SETTLED:
-            return f"Settled: {_happened(ruled.settlement)}."
-        case RuledKind.RETRYING:
-            return f"It is being tried again. What became of it: assent show {visible(approval_id)}"
-        case RuledKind.FORBIDDEN:
-            return f"Not settled: {visible(str(operator))} is no operator (ASSENT_OPERATORS)."
-        case RuledKind.ALREADY_SETTLED:
-            return f"Not settled: {_settler(ruled.settlement)} settled it before: {_happened(ruled.settlement)}."
-
-
-def _happened(settlement: Settlement | None) -> str:
-    if settlement is None:
-        return "it is known what became of it"
-    return "it was executed" if settlement.kind is RulingKind.EXECUTED else "it was not executed"
-
-
-def _settler(settlement: Settlement | None) -> str:
-    person = settlement.settled_by if settlement else None
-    return visible(str(person)) if person else "the tool's probe"
+def _edit(edit: Edit, sensitive: Sequence[str]) -> RenderableType:
+    """What was proposed instead."""
+    facts = _pairs({"By": text(str(edit.by)), "Payload": text(edit.proposed_payload_sha256[:SHORT_HASH])})
+    proposed = masked(edit.proposed_payload, sensitive)
+    return _section("Edited; proposed was", facts, _arguments_table(proposed, sensitive))
 
 
 def _settlement(approval_id: str, settlement: Settlement | None) -> RenderableType:
     """What a frozen call turned out to be."""
     if settlement is None:
         ways = f"assent settle {approval_id} executed|not-executed|retry --as … --reason …"
-        return _section("Settlement", _text("Open: find out whether it took effect, then"), _text(ways))
+        return _section("Settlement", text("Open: find out whether it took effect, then"), text(ways))
     facts = _pairs(
         {
-            "Found": _text(_happened(settlement) + (", after it was tried again" if settlement.retried else "")),
-            "By": _text(_settler(settlement)),
-            "When": _text(_moment(settlement.settled_at)),
+            "Found": text(happened(settlement) + (", after it was tried again" if settlement.retried else "")),
+            "By": text(settler(settlement)),
+            "When": text(_moment(settlement.settled_at)),
             "Reason": _optional(settlement.reason),
-            "Result": _text(json.dumps(settlement.content, ensure_ascii=False)) if settlement.content else None,
+            "Result": text(json.dumps(settlement.content, ensure_ascii=False)) if settlement.content else None,
         }
     )
     return _section("Settlement", facts)
 
 
-def _facts(state: State) -> Table:
+def _facts(state: State, outcome: Outcome | None) -> Table:
     return _pairs(
         {
-            "Approval": _text(state.approval_id),
-            "Status": _coloured(state.status or state.phase),
+            "Approval": text(state.approval_id),
+            "Status": coloured(state.status or state.phase),
             "Reason": _optional(state.reason),
             "Decided by": _optional(state.decided_by),
-            "Tool": _text(state.tool),
-            "Risk": _coloured(state.risk) if state.risk else None,
-            "Requester": _text(str(state.requester)),
+            **(_endorsed(outcome) if outcome else {}),
+            "Tool": text(state.tool),
+            "Risk": coloured(state.risk) if state.risk else None,
+            "Requester": text(str(state.requester)),
             "Why": _optional(state.request_reason),
-            "May decide": _text(_who(state.approvers)) if state.approvers else None,
-            "Deadline": _text(_deadline(state)) if state.deadline else None,
-            "Payload": _text(state.payload_sha256[:_SHORT_HASH]) if state.payload_sha256 else None,
-            "Set aside": _text(f"{state.malformed} messages that could not be read") if state.malformed else None,
+            "May decide": text(who(state.approvers)) if state.approvers else None,
+            "Progress": text(_progress(state.progress)) if state.progress and _is_shared(state.progress) else None,
+            "Delegated": text(_delegated(state.progress)) if state.progress and state.progress.delegations else None,
+            **({} if outcome else {"Rule": _rule(state.rule), "Grant": _optional(state.grant_id)}),
+            "Deadline": text(_deadline(state)) if state.deadline else None,
+            "Payload": text(state.payload_sha256[:SHORT_HASH]) if state.payload_sha256 else None,
+            "Result": text(state.result_sha256[:SHORT_HASH]) if state.result_sha256 else None,
+            "Release by": text(_moment(state.result_deadline)) if state.result_deadline else None,
+            "Set aside": text(f"{state.malformed} messages that could not be read") if state.malformed else None,
         }
     )
 
 
-def _who(approvers: Approvers) -> str:
-    match approvers.kind:
+def who(approvers: Approvers) -> str:
+    """Who may decide, stage by stage."""
+    return ", then ".join(map(_group, approvers.stages))
+
+
+def _group(group: Approvers) -> str:
+    match group.kind:
         case Approvers.Kind.REQUESTER:
-            return "the requester"
+            people = "the requester"
         case Approvers.Kind.ANYONE:
-            return "anyone"
+            people = "anyone"
+        case Approvers.Kind.CHAT:
+            people = f"members of {group.chat_id}"
         case Approvers.Kind.PEOPLE:
-            return ", ".join(map(str, approvers.people))
+            people = ", ".join(map(str, group.people))
+    several = f"{group.threshold} of " if group.threshold > 1 else ""
+    return f"{several}{people}" + (", not the requester" if group.exclude_requester else "")
+
+
+def _is_shared(progress: Progress) -> bool:
+    """Whether more than one approval is needed."""
+    return progress.stages > 1 or progress.approvers.threshold > 1
+
+
+def _progress(progress: Progress) -> str:
+    stage = f"stage {progress.stage} of {progress.stages}: " if progress.stages > 1 else ""
+    people = ", ".join(str(judged.actor) for judged in progress.approvals)
+    return f"{stage}{progress.approved} of {progress.approvers.threshold}" + (f" ({people})" if people else "")
+
+
+def _delegated(progress: Progress) -> str:
+    return ", ".join(f"{giver} to {taker}" for giver, taker in progress.delegations)
 
 
 def _deadline(state: State) -> str:
@@ -292,10 +254,10 @@ def _deadline(state: State) -> str:
     left = int((state.deadline - datetime.now(UTC)).total_seconds())
     if state.status is not None or state.decided_by is not None or left <= 0:
         return _moment(state.deadline)
-    return f"{_moment(state.deadline)} (in {_span(left)})"
+    return f"{_moment(state.deadline)} (in {span(left)})"
 
 
-def _span(seconds: int) -> str:
+def span(seconds: int) -> str:
     """A time in the largest unit that says enough."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
@@ -309,35 +271,35 @@ def _moment(at: datetime) -> str:
 
 def _arguments_table(arguments: Mapping[str, Any], sensitive: Sequence[str]) -> RenderableType:
     if not arguments:
-        return _text("none", "dim")
+        return text("none", "dim")
     values = {
-        name: _text(MASK, "dim") if name in sensitive else _text(json.dumps(value, ensure_ascii=False))
+        name: text(MASK, "dim") if name in sensitive else text(json.dumps(value, ensure_ascii=False))
         for name, value in arguments.items()
     }
     return _pairs(values)
 
 
 def _decisions_table(decisions: Sequence[Judged]) -> Table:
-    table = _table("WHEN", "DECISION", "VERDICT", "BY")
+    table = table_of("WHEN", "DECISION", "VERDICT", "BY")
     for judged in sorted(decisions, key=lambda judged: judged.received_at):
         colour = "green" if judged.verdict is VerdictKind.ACCEPTED else "red"
         table.add_row(
-            _text(f"{judged.received_at.astimezone():%Y-%m-%d %H:%M:%S}"),
-            _text(judged.kind),
-            _text(judged.verdict, colour),
-            _text(str(judged.actor)),
+            text(f"{judged.received_at.astimezone():%Y-%m-%d %H:%M:%S}"),
+            text(judged.kind),
+            text(judged.verdict, colour),
+            text(str(judged.actor)),
         )
     return table
 
 
 def _result(outcome: Outcome) -> RenderableType:
     content = outcome.content
-    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)
-    parts: list[RenderableType] = [_text(line) for line in text.split("\n")]
+    told = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)
+    parts: list[RenderableType] = [text(line) for line in told.split("\n")]
     if outcome.truncated:
-        parts.append(_text(f"(the start of {outcome.content_bytes} bytes; a program can read the whole)", "dim"))
+        parts.append(text(f"(the start of {outcome.content_bytes} bytes; a program can read the whole)", "dim"))
     if outcome.authorize_url:
-        parts.append(_text(f"Authorize first: {outcome.authorize_url}"))
+        parts.append(text(f"Authorize first: {outcome.authorize_url}"))
     return _section("Outcome" if outcome.is_error else "Result", *parts)
 
 
@@ -352,11 +314,12 @@ def _pairs(values: Mapping[str, Text | None]) -> Table:
     grid.add_column(overflow="fold")
     for name, value in values.items():
         if value is not None:
-            grid.add_row(_text(name), value)
+            grid.add_row(text(name), value)
     return grid
 
 
-def _table(*headings: str) -> Table:
+def table_of(*headings: str) -> Table:
+    """A table without lines yet."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for heading in headings:
         table.add_column(heading, no_wrap=heading in _SHORT, overflow="fold")
@@ -364,12 +327,14 @@ def _table(*headings: str) -> Table:
 
 
 def _optional(value: object) -> Text | None:
-    return _text(str(value)) if value is not None else None
+    return text(str(value)) if value is not None else None
 
 
-def _coloured(word: str) -> Text:
-    return _text(word, _STYLES.get(word, ""))
+def coloured(word: str) -> Text:
+    """A word in the colour of what it says."""
+    return text(word, _STYLES.get(word, ""))
 
 
-def _text(text: str, style: str = "") -> Text:
-    return Text(visible(text), style)
+def text(said: str, style: str = "") -> Text:
+    """Words of others, on one line and with nothing hidden in them."""
+    return Text(visible(said), style)

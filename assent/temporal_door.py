@@ -28,6 +28,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from assent import names
 from assent.contracts import (
     Decision,
+    Grant,
+    Identity,
+    Manifest,
     Outcome,
     Phase,
     Request,
@@ -36,6 +39,7 @@ from assent.contracts import (
     Settlement,
     State,
     Status,
+    Surface,
     Verdict,
     VerdictKind,
 )
@@ -49,11 +53,23 @@ from assent.errors import (
     Unavailable,
 )
 from assent.judgement import after_ending
-from assent.messages import Asked, AuditRecord, Recall, Recalled, RecallKind, VerdictQuestion, Withdrawal
+from assent.messages import (
+    Asked,
+    AuditRecord,
+    Policy,
+    Recall,
+    Recalled,
+    RecallKind,
+    RevokedKind,
+    VerdictQuestion,
+    Withdrawal,
+)
 from assent.temporal import NO_SERVER, ended_as, no_answer, unavailable
+from assent.temporal_inbox import TemporalInbox
 from assent.temporal_reviews import Review, TemporalReviews
 
 _RECALL_WITHIN = timedelta(seconds=15)
+_OPEN_WITHIN = timedelta(seconds=5)
 _PREPARED_WITHIN = timedelta(seconds=5)
 _SIGNAL_WITHIN = timedelta(seconds=30)
 _LEDGER_SHARE = 0.75
@@ -68,6 +84,7 @@ class TemporalDoor:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._reviews = TemporalReviews(client, self._recall)
+        self._inbox = TemporalInbox(self._recall, self._open_state)
 
     # Reviews
 
@@ -87,6 +104,27 @@ class TemporalDoor:
     async def review(self, approval_id: str) -> Review:
         """The open question of a frozen call. Raises NotFrozen where there is none."""
         return await self._reviews.review(approval_id)
+
+    # What waits for people, and what they said once for all
+
+    def inbox(self, actor: Identity) -> AsyncIterator[State]:
+        return self._inbox.inbox(actor)
+
+    async def result(self, approval_id: str, *, actor: Identity) -> str | None:
+        return await self._inbox.result(approval_id, actor)
+
+    def grants(self) -> AsyncIterator[Grant]:
+        return self._inbox.grants()
+
+    async def revoke(self, grant_id: str, *, actor: Identity, surface: Surface = Surface.CLIENT) -> RevokedKind:
+        return await self._inbox.revoke(grant_id, actor, surface)
+
+    async def policy(self) -> Policy | None:
+        """The operator's policy in force, if there is one."""
+        return await self._inbox.policy()
+
+    async def _open_state(self, approval_id: str) -> State:
+        return await self._ask(approval_id, names.STATE, None, State, _OPEN_WITHIN)
 
     # Asking
 
@@ -232,11 +270,15 @@ class TemporalDoor:
             raise unavailable(error) from error
 
     async def tools(self) -> list[ToolDescription]:
-        found: list[ToolDescription] = []
+        return [ToolDescription.of(manifest) for manifest in await self.manifests()]
+
+    async def manifests(self) -> list[Manifest]:
+        """What the tools say of themselves, all of it."""
+        found: list[Manifest] = []
         offset: int | None = 0
         while offset is not None:
             recalled = await self._recall(Recall(kind=RecallKind.TOOLS, offset=offset))
-            found.extend(map(ToolDescription.of, recalled.manifests))
+            found.extend(recalled.manifests)
             offset = recalled.next_offset
         return found
 
@@ -265,13 +307,19 @@ class TemporalDoor:
             if verdict is not None:
                 return verdict
         question = VerdictQuestion(event_id=decision.event_id, delivery_id=decision.delivery_id)
+        pause = 0.05
         while clock() < give_up:
             try:
-                return await self._ask(approval_id, names.VERDICT, question, Verdict, left())
+                verdict = await self._ask(approval_id, names.VERDICT, question, Verdict, left())
             except (ApprovalNotFound, ApprovalInterrupted):
                 break
             except Unavailable:  # the server buffers few queries at a time: many clickers take turns
                 await asyncio.sleep(0.05)
+                continue
+            if verdict.kind is not VerdictKind.RECEIVED:
+                return verdict
+            await asyncio.sleep(min(pause, left().total_seconds()))  # it waits for an answer from outside
+            pause = min(pause * 2, 0.5)
         return Verdict(kind=VerdictKind.RECEIVED)
 
     async def _late_verdict(self, approval_id: str, decision: Decision, within: timedelta) -> Verdict | None:

@@ -18,7 +18,7 @@ from pydantic_core import SchemaError
 from pydantic_core.core_schema import DecimalSchema
 
 from assent import names, schema
-from assent.contracts import Approvers, Frozen, Id, Identity, Manifest, Risk
+from assent.contracts import Approvers, Frozen, Id, Identity, Manifest, Permission, Risk
 from assent.errors import InvalidTool
 from assent.payload import canonical_json
 
@@ -154,6 +154,9 @@ def tool(
     in_flight: timedelta | None = None,
     sensitive: Iterable[str] = (),
     max_ttl: timedelta | None = None,
+    permission: Permission | str | None = None,
+    require_execution_approval: bool | None = None,
+    require_result_approval: bool | None = None,
     registry: Registry = registry,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
@@ -172,6 +175,9 @@ def tool(
     in_flight: timedelta | None = None,
     sensitive: Iterable[str] = (),
     max_ttl: timedelta | None = None,
+    permission: Permission | str | None = None,
+    require_execution_approval: bool | None = None,
+    require_result_approval: bool | None = None,
     registry: Registry = registry,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Register a function as a tool that runs only with a person's consent.
@@ -189,6 +195,10 @@ def tool(
         that; where nothing is said, only once the body is known to have ended.
     sensitive: parameters that are never shown in clear.
     max_ttl: the longest that an approval of this tool may wait.
+    permission: whether a person is asked before it runs and before its result is handed over; by default always, and
+        never. The older levels are understood too: "public", "moderate", "sensitive".
+    require_execution_approval, require_result_approval: the older words: False runs it without asking, True has
+        every result looked at.
     """
 
     def register(function: Callable[..., Any]) -> Tool:
@@ -209,6 +219,7 @@ def tool(
                     in_flight=in_flight if in_flight is None else _positive(in_flight, "in_flight", timedelta(0)),
                     sensitive=tuple(sensitive),
                     max_ttl=max_ttl if max_ttl is None else _positive(max_ttl, "max_ttl", timedelta(0)),
+                    permission=_permission(permission, require_execution_approval, require_result_approval),
                 )
             )
         except InvalidTool:
@@ -219,6 +230,15 @@ def tool(
             raise InvalidTool(f"tool {chosen!r}: {error}") from None
 
     return register if function is None else register(function)
+
+
+def _permission(said: Permission | str | None, asks: bool | None, reviews: bool | None) -> Permission:
+    given = said.model_dump() if isinstance(said, Permission) else {} if said is None else {"level": said}
+    older = {"require_execution_approval": asks, "require_result_approval": reviews}
+    try:
+        return Permission.model_validate({**given, **older})
+    except ValidationError as error:
+        raise ValueError(f"permission: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
 
 
 def _id(value: str, name: str) -> str:

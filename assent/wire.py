@@ -14,10 +14,12 @@ from assent.contracts import (
     CallbackUrl,
     DecisionKind,
     Frozen,
+    Grant,
     Id,
     Identity,
     Outcome,
     Phase,
+    Remember,
     RulingKind,
     Settlement,
     Stage,
@@ -27,7 +29,7 @@ from assent.contracts import (
     WhenPending,
 )
 from assent.door import Approval, FrozenReview, ToolDescription
-from assent.messages import AuditRecord
+from assent.messages import AuditRecord, RevokedKind
 from assent.texts import with_sentence
 
 MAX_WAIT = 60
@@ -94,15 +96,40 @@ class NewApproval(Frozen):
 class NewDecision(Frozen):
     """What a person did, told by an agent that may tell it."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {
+                    "decision": "edit",
+                    "payload_sha256": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+                    "actor": {"open_id": "ou_approver"},
+                    "arguments": {"to": "b@example.com", "subject": "Hello"},
+                    "reason": "They have a new address.",
+                }
+            ]
+        },
+    )
 
-    decision: DecisionKind
-    payload_sha256: Id | None = Field(description="The hash of the payload that the person saw.")
+    decision: DecisionKind = Field(
+        description="approve; reject; edit, to approve with other arguments; delegate, to leave it to somebody else. "
+        "Of a result, approve releases it and reject withholds it."
+    )
+    payload_sha256: Id | None = Field(
+        description="The hash of the payload that the person saw; of a result, state.result_sha256."
+    )
     actor: Identity = Field(description="Who decided; at least one id.")
     reason: Text | None = None
     event_id: Id | None = Field(None, description="Names this decision: repeated, it counts once.")
     delivery_id: Id | None = Field(None, description="Names this sending, so that a repeated one gets its verdict.")
-    stage: Stage = Stage.CALL
+    stage: Stage = Field(Stage.CALL, description="Whether it is about the call, or about its result.")
+    arguments: dict[str, Any] | None = Field(
+        None, description="Of an edit: all that the call is to run with. An edit without them is invalid."
+    )
+    delegate_to: Identity | None = Field(None, description="Of delegate: who is to decide instead; at least one id.")
+    remember: Remember | None = Field(
+        None, description="How far the decision is to be remembered, where the tool lets it."
+    )
 
 
 class NewCancellation(Frozen):
@@ -184,6 +211,23 @@ class SettlementView(Frozen):
     settlement: Settlement | None = Field(None, description="What was settled; null while it is open.")
 
 
+class Inbox(Frozen):
+    """What waits for one person."""
+
+    waiting: tuple[State, ...]
+
+
+class GrantList(Frozen):
+    grants: tuple[Grant, ...]
+
+
+class Revoked(Frozen):
+    """What became of the wish to revoke a grant."""
+
+    grant_id: str
+    kind: RevokedKind = Field(description="revoked, or already_revoked.")
+
+
 class ToolList(Frozen):
     tools: tuple[ToolDescription, ...]
 
@@ -191,6 +235,12 @@ class ToolList(Frozen):
 class AuditTrail(Frozen):
     approval_id: str
     entries: tuple[AuditRecord, ...]
+
+
+def person(identity: Identity) -> str:
+    """A person as in a query: what `Identity.parse` reads."""
+    tenant = {f"tenant_key:{identity.tenant_key}"} if identity.tenant_key else set()
+    return quote(",".join(sorted(identity.keys | tenant)), safe="")
 
 
 def path_segment(approval_id: str) -> str:

@@ -2,12 +2,22 @@
 
 from cards.attachments import overflow
 from cards.building import card
-from cards.clicks import Challenge, Click, Event, ForeignClick, parse_event
+from cards.clicks import Challenge, Click, Event, ForeignClick, RevokeClick, parse_event
 from cards.notices import settled_notice
+from cards.results import result_card, result_overflow
 from cards.reviews import review_card
 from cards.rulings import RulingClick, UnfitRuling
-from cards.showing import Attachment, File, ReviewShowing, Showing
-from cards.toasts import Toast, not_in_time, not_recorded, refused_ruling, ruled_toast, toast, unreadable
+from cards.showing import Attachment, File, ResultShowing, ReviewShowing, Showing
+from cards.toasts import (
+    Toast,
+    not_in_time,
+    not_recorded,
+    refused_ruling,
+    revoked_toast,
+    ruled_toast,
+    toast,
+    unreadable,
+)
 from cards.verifier import Refused, Verifier
 from cards.wording import Wording
 
@@ -19,7 +29,9 @@ __all__ = [
     "File",
     "ForeignClick",
     "Refused",
+    "ResultShowing",
     "ReviewShowing",
+    "RevokeClick",
     "RulingClick",
     "Showing",
     "Toast",
@@ -32,7 +44,10 @@ __all__ = [
     "overflow",
     "parse_event",
     "refused_ruling",
+    "result_card",
+    "result_overflow",
     "review_card",
+    "revoked_toast",
     "ruled_toast",
     "settled_notice",
     "toast",

@@ -21,6 +21,7 @@ _INLINE_LINES = 6
 _TARGET_CHARACTERS = 40
 _NAMES_BYTES = 1000
 """Room for the names of what a card could not hold, in one language."""
+_NAMES_LISTED = 12
 _LIKE_ANOTHER_VALUE = re.compile(r'true|false|null|-?[0-9][0-9.eE+-]*|".*|', re.DOTALL)
 """Strings that without quotation marks would look like a number, a constant or nothing at all."""
 _WORDS = (
@@ -118,7 +119,7 @@ def fit(
 
 
 def _rendered(argument: Argument, wording: Wording) -> Element:
-    name = _as_markdown(argument.name)
+    name = as_markdown(argument.name)
     if argument.masked:
         return row(name, div(wording("card.masked"), text_color="grey"))
     if argument.is_short:
@@ -127,7 +128,7 @@ def _rendered(argument: Argument, wording: Wording) -> Element:
     return panel(markdown(title), [div(argument.text)])
 
 
-def _as_markdown(name: str) -> str:
+def as_markdown(name: str) -> str:
     """A name that can stand in bold: a space beside the asterisks would keep them from meaning that."""
     return escaped(name or '""').replace(" ", "&#32;")
 
@@ -168,6 +169,12 @@ def names(missing: list[Argument], wording: Wording, others: list[Both]) -> Both
     shown = Both(", ".join(each.en for each in listed[:count]), "、".join(each.zh for each in listed[:count]))
     hidden = len(listed) - count
     return wording("line.more_names", names=shown, count=str(hidden)) if hidden > 0 else shown
+
+
+def names_of(others: list[str]) -> str:
+    """Names as a plain list, as many as there is room for."""
+    shown = [one_line(shortened(name, 40)) or '""' for name in others[:_NAMES_LISTED]]
+    return ", ".join(shown if len(shown) == len(others) else [*shown, f"… (+{len(others) - len(shown)})"])
 
 
 def _listed(argument: Argument) -> Both:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from assent.contracts import Risk
 from cards.arguments import MOST_ROWS, Argument, Fitted, arguments_of, names, target
-from cards.controls import controls
-from cards.elements import Element, box, div, link, markdown, panel, row
+from cards.controls import controls, delegation
+from cards.edited import edited
+from cards.editing import editing, fields_in
+from cards.elements import NO_ROOM, Element, Room, box, div, link, markdown, panel, row
 from cards.endings import ending, state_of
-from cards.framing import TOOL_CHARACTERS, Style, filled, fingerprint, framed, headed
+from cards.framing import TOOL_CHARACTERS, Filled, Style, filled, fingerprint, framed, headed
 from cards.paragraphs import paragraph
-from cards.people import approvers_row, deadline_row, requester_rows
+from cards.people import (
+    approvers_row,
+    deadline_row,
+    progress_rows,
+    requester_rows,
+    room_for_progress,
+    rule_rows,
+)
 from cards.safe import markdown as escaped
 from cards.safe import one_line, shortened, web_address
 from cards.settled import STYLES
@@ -18,6 +27,7 @@ from cards.wording import Both, Wording
 
 _DESCRIPTION_BYTES = 1200
 _REASON_BYTES = 2400
+_WARNINGS_BYTES = 2400
 
 _PENDING = {
     Risk.LOW: Style("blue", "blue", "approval_outlined"),
@@ -28,6 +38,8 @@ _STYLES = {
     **STYLES,
     "replaced": Style("grey", "neutral", "info_outlined"),
     "running": Style("wathet", "wathet", "time_outlined"),
+    "reviewing": Style("indigo", "indigo", "time_outlined"),
+    "denied": Style("grey", "red", "close_outlined"),
     "executed": Style("green", "green", "done_outlined"),
     "replayed": Style("green", "turquoise", "done_outlined"),
     "failed": Style("carmine", "carmine", "close_outlined"),
@@ -41,37 +53,54 @@ _STYLES = {
 
 def card(showing: Showing, wording: Wording) -> str:
     """The card of an approval as it stands, as card JSON 2.0."""
-    text, _ = _built(showing, wording)
-    return text
+    draft = _Draft(showing, wording)
+    built = draft.filled()
+    if not draft.may_be_edited:
+        return built.text
+    with_form = _Draft(showing, wording, with_form=True).filled()
+    keeps_all = with_form.fits and [each.name for each in with_form.missing] == [each.name for each in built.missing]
+    return with_form.text if keeps_all else built.text
 
 
 def left_out(showing: Showing, wording: Wording) -> bool:
-    """Whether the card lacks a part of what was asked for."""
-    _, missing = _built(showing, wording)
-    return missing
-
-
-def _built(showing: Showing, wording: Wording) -> tuple[str, bool]:
-    draft = _Draft(showing, wording, arguments_of(showing.plan))
-    return filled(draft.arguments, wording, draft.card, is_cut=bool(draft.others), most_rows=MOST_ROWS)
+    """Whether the card lacks a part of what was asked for, or may come to lack it."""
+    return not _Draft(showing, wording).filled(room_for_progress(showing.plan)).is_whole
 
 
 class _Draft:
     """A card before it is known which arguments it can hold."""
 
-    def __init__(self, showing: Showing, wording: Wording, arguments: list[Argument]) -> None:
+    def __init__(self, showing: Showing, wording: Wording, *, with_form: bool = False) -> None:
         plan = showing.plan
+        arguments = arguments_of(plan)
         self._showing = showing
         self._say = wording
-        self.arguments = arguments
+        self._with_form = with_form
+        self.arguments: list[Argument] = arguments
         self._state = state_of(showing)
         self._pending = self._state == "pending"
         self._tool = shortened(one_line(plan.tool), TOOL_CHARACTERS)
         self._call = " · ".join(filter(None, (self._tool, target(arguments))))
         self._description = paragraph(plan.description.strip().split("\n\n")[0], _DESCRIPTION_BYTES, wording, "grey")
         self._reason = paragraph(plan.request_reason or "", _REASON_BYTES, wording)
-        cut = {"line.the_description": self._description, "line.the_reason": self._reason}
+        self._warnings = paragraph("\n".join(map(_one_warning, plan.warnings)), _WARNINGS_BYTES, wording)
+        self._fields = fields_in(plan, showing.parameters) if self._pending else []
+        cut = {
+            "line.the_warnings": self._warnings,
+            "line.the_description": self._description,
+            "line.the_reason": self._reason,
+        }
         self.others = [wording(key) for key, part in cut.items() if part.is_cut]
+
+    @property
+    def may_be_edited(self) -> bool:
+        """Whether there is an argument that a form could change."""
+        return bool(self._fields)
+
+    def filled(self, kept: Room = NO_ROOM) -> Filled:
+        """The card with as many arguments as there is room for."""
+        cut = bool(self.others)
+        return filled(self.arguments, self._say, self.card, is_cut=cut, most_rows=MOST_ROWS, kept=kept)
 
     def card(self, fitted: Fitted) -> Element:
         """The whole card with these arguments."""
@@ -80,26 +109,55 @@ class _Draft:
         about = target(self.arguments)
         risk = self._showing.plan.risk
         if self._pending:
-            title = self._say("card.title", tool=self._tool)
-            header = headed(_PENDING[risk], title, about, state, risk, self._say)
-            return framed(self._say("card.preview", call=call), header, self._pending_body(fitted))
+            title, preview = self._titles()
+            header = headed(_PENDING[risk], self._say(title, tool=self._tool), about, state, risk, self._say)
+            return framed(self._say(preview, call=call), header, self._pending_body(fitted))
         header = headed(_STYLES[self._state], self._tool, about, state, risk, self._say)
         return framed(self._say("card.preview_state", call=call, state=state), header, self._closed_body(fitted))
 
+    def _titles(self) -> tuple[str, str]:
+        """The names of the title's text and of the preview's."""
+        if self._showing.reminder:
+            return "card.title_reminder", "card.preview_reminder"
+        return (
+            ("card.title_edited", "card.preview_edited") if self._showing.plan.edit else ("card.title", "card.preview")
+        )
+
     def _pending_body(self, fitted: Fitted) -> list[Element]:
-        plan, say = self._showing.plan, self._say
+        showing, plan, say = self._showing, self._showing.plan, self._say
+        may_approve = self._readable(fitted)
         return [
+            *self._warned(),
             *self._twin(),
+            *(edited(plan.edit, plan.sensitive, "line.edited", say) if plan.edit else []),
             *self._description.elements,
             *self._request(),
             *self._listed(fitted),
             *self._notice(fitted),
             {"tag": "hr"},
-            *approvers_row(plan, say),
-            deadline_row(plan, say),
-            fingerprint(self._showing.plan, self._say),
-            *controls(plan, self._call, say, may_approve=self._readable(fitted)),
+            approvers_row(plan, showing.progress, showing.called_in, say),
+            *progress_rows(plan, showing.progress, say),
+            *rule_rows(plan, say),
+            deadline_row(plan.deadline, say),
+            fingerprint(plan, say),
+            *controls(plan, self._call, say, may_approve=may_approve),
+            *(self._editing() if may_approve else []),
+            delegation(plan, say),
         ]
+
+    def _warned(self) -> list[Element]:
+        """What whoever decides should know of these arguments, before anything else."""
+        if not self._warnings.elements:
+            return []
+        return [box([markdown(self._say("line.warning")), *self._warnings.elements], "red-50")]
+
+    def _editing(self) -> list[Element]:
+        """The form in which the arguments can be changed, or that there is no room for it."""
+        if not self._fields:
+            return []
+        if self._with_form:
+            return [editing(self._showing.plan, self._fields, self._call, self._say)]
+        return [div(self._say("card.no_room_to_edit"), text_color="grey")]
 
     def _closed_body(self, fitted: Fitted) -> list[Element]:
         count = str(len(self.arguments))
@@ -108,6 +166,7 @@ class _Draft:
         folded = [] if nothing_fits else [panel(title, fitted.elements)] if self.arguments else self._listed(fitted)
         return [
             *ending(self._showing, self._state, self._say),
+            *rule_rows(self._showing.plan, self._say),
             {"tag": "hr"},
             *self._description.elements,
             *self._request(),
@@ -161,3 +220,7 @@ class _Draft:
     def _readable(self, fitted: Fitted) -> bool:
         """Whether everything can be read, here or in the attached file: nobody approves what could not be."""
         return self._showing.attachment is not None or not (fitted.missing or self.others)
+
+
+def _one_warning(text: str) -> str:
+    return f"• {text.strip()}"

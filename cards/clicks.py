@@ -8,8 +8,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from assent.contracts import Decision, DecisionKind, Frozen, Id, Identity, Stage, Surface, Text
+from assent.contracts import Decision, DecisionKind, Frozen, Id, Identity, Remember, Stage, Surface, Text
 from cards.controls import MOST_REASON, VALUE_VERSION
+from cards.editing import filled_in
 from cards.rulings import RulingClick
 
 CLICK = "card.action.trigger"
@@ -40,6 +41,10 @@ class Click(Frozen):
     occurred_at: datetime
     """When the platform says it happened; 1970 if it does not say."""
     proof: Id
+    fields: dict[str, str] | None = None
+    """What was typed into the form in which arguments can be changed, by their names."""
+    remember: Remember | None = None
+    delegate_to: Identity | None = None
 
     def decision(self, *, delivery_id: str, now: datetime) -> Decision:
         """The decision that this click makes."""
@@ -57,7 +62,24 @@ class Click(Frozen):
             received_at=self.occurred_at if is_recent else now,
             surface=Surface.FEISHU,
             proof=self.proof,
+            fields=self.fields,
+            remember=self.remember,
+            delegate_to=self.delegate_to,
+            chat_id=self.chat_id,
         )
+
+
+class RevokeClick(Frozen):
+    """A person wants a remembered decision to count no longer."""
+
+    event_id: Id
+    operator: Identity
+    grant_id: Id
+    message_id: Id
+    chat_id: Id | None
+    occurred_at: datetime
+    """When the platform says it happened; 1970 if it does not say."""
+    proof: Id
 
 
 class ForeignClick(Frozen):
@@ -78,7 +100,7 @@ class Event(Frozen):
 
 def parse_event(
     envelope: dict[str, Any], *, proof: str, tenant_key: str | None
-) -> Click | RulingClick | ForeignClick | Event:
+) -> Click | RulingClick | RevokeClick | ForeignClick | Event:
     """Read an envelope whose sender, app and tenant are verified.
 
     proof: what verified it.
@@ -100,12 +122,14 @@ def parse_event(
         return ForeignClick(event_id=known.event_id, message_id=named, why=_why(error))
 
 
-def _click(known: Event, occurred_at: datetime, proof: str, tenant_key: str | None) -> Click | RulingClick:
+def _click(
+    known: Event, occurred_at: datetime, proof: str, tenant_key: str | None
+) -> Click | RulingClick | RevokeClick:
     action, context = part(known.event, "action"), part(known.event, "context")
     value = _object(action.get("value"), "the button's value")
     if value.get("assent") != VALUE_VERSION:
         raise ValueError("the button is not one of ours")
-    if "review" in value and "approval_id" in value:
+    if sum(name in value for name in ("review", "approval_id", "revoke")) > 1:
         raise ValueError("the button is two of ours at once")
     form = _object(action.get("form_value") or {}, "the form")
     operator = {key: found or None for key, found in part(known.event, "operator").items()}
@@ -121,8 +145,20 @@ def _click(known: Event, occurred_at: datetime, proof: str, tenant_key: str | No
     }
     if "review" in value:
         return _ruling_click(shared, value, form)
+    if "revoke" in value:
+        return RevokeClick.model_validate({**shared, "grant_id": value["revoke"]})
     asked = {"approval_id": value.get("approval_id"), "kind": value.get("decision"), "stage": value.get("stage")}
-    return Click.model_validate({**shared, **asked})
+    return Click.model_validate({**shared, **asked, **_wishes(value, form, tenant_key)})
+
+
+def _wishes(value: dict[str, Any], form: dict[str, Any], tenant_key: str | None) -> dict[str, Any]:
+    """What a decision asks for besides yes or no."""
+    wishes: dict[str, Any] = {"remember": value.get("remember")}
+    if value.get("decision") == DecisionKind.EDIT:
+        wishes["fields"] = filled_in(value.get("fields"), form)
+    if value.get("decision") == DecisionKind.DELEGATE and (chosen := form.get("delegate_to")):
+        wishes["delegate_to"] = {"open_id": chosen, "tenant_key": tenant_key or None}
+    return wishes
 
 
 def _ruling_click(shared: dict[str, Any], value: dict[str, Any], form: dict[str, Any]) -> RulingClick:

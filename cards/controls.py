@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from assent.contracts import DecisionKind, Plan, Risk, Stage
-from cards.elements import Element, beside, plain
+from assent.contracts import DecisionKind, Execution, Plan, Remember, Risk, Stage
+from cards.elements import Element, beside, div, markdown, panel, plain
 from cards.safe import shortened
-from cards.wording import Wording
+from cards.spans import span
+from cards.wording import Both, Wording
 
 VALUE_VERSION = "1"
 """The form of a button's value; a click on a card of another form is not ours."""
@@ -14,29 +15,47 @@ MOST_REASON = 500
 
 
 def controls(plan: Plan, call: str, wording: Wording, *, may_approve: bool) -> list[Element]:
-    """Approve, and Reject with an optional reason."""
-    rejection = _rejection(plan, wording)
-    return [_approval(plan, call, wording), rejection] if may_approve else [rejection]
+    """Approve, and Reject with an optional reason; where it is remembered, how far."""
+    value, texts = decision(plan, DecisionKind.REJECT), (wording("card.reject"), wording("card.reject_hint"))
+    rejection = with_reason("reject", "rejection", value, *texts)
+    if not may_approve:
+        return [rejection]
+    approval = button("approve", "primary_filled", decision(plan, DecisionKind.APPROVE), wording("card.approve"))
+    return [ask_twice(approval, plan, call, wording), *_remembered(plan, call, wording), rejection]
 
 
-def _approval(plan: Plan, call: str, wording: Wording) -> Element:
-    button: Element = {
-        "tag": "button",
-        "name": "approve",
-        "type": "primary_filled",
+def _remembered(plan: Plan, call: str, wording: Wording) -> list[Element]:
+    """That the decision counts for the next time, too, and the way to let it count for more."""
+    if plan.permission.execution is not Execution.ASK_ONCE or not plan.remember_for:
+        return []
+    wider = button(
+        "approve_tool",
+        "default",
+        {**decision(plan, DecisionKind.APPROVE), "remember": Remember.TOOL.value},
+        wording("card.approve_tool"),
+    )
+    note = wording("card.remembered", span=span(plan.remember_for, wording))
+    return [ask_twice(wider, plan, call, wording), div(note, text_color="grey", text_size="notation")]
+
+
+def delegation(plan: Plan, wording: Wording) -> Element:
+    """The way to leave the decision to somebody else."""
+    picker: Element = {
+        "tag": "select_person",
+        "name": "delegate_to",
         "width": "fill",
-        "text": plain(wording("card.approve")),
-        "behaviors": [_callback(plan, DecisionKind.APPROVE)],
+        "required": True,
+        "placeholder": plain(wording("card.delegate_hint")),
     }
-    if plan.risk is Risk.HIGH:
-        button["confirm"] = {
-            "title": plain(wording("card.confirm_title")),
-            "text": plain(wording("card.confirm", call=shortened(call, 160))),
-        }
-    return button
+    chosen = button("delegate", "default", decision(plan, DecisionKind.DELEGATE), wording("card.delegate"))
+    submit = submits({**chosen, "width": "default"})
+    title = markdown(wording("card.delegate_title"), text_size="normal")
+    folded = panel(title, [div(wording("card.delegate_note"), text_color="grey"), picker, submit])
+    return {"tag": "form", "name": "delegation", "elements": [folded]}
 
 
-def _rejection(plan: Plan, wording: Wording) -> Element:
+def with_reason(name: str, form: str, value: Element, text: Both, hint: Both) -> Element:
+    """A form with a button that says no, and room for why."""
     reason: Element = {
         "tag": "input",
         "name": "reason",
@@ -47,25 +66,55 @@ def _rejection(plan: Plan, wording: Wording) -> Element:
         "max_length": MOST_REASON,
         "width": "fill",
         "required": False,
-        "placeholder": plain(wording("card.reject_hint")),
+        "placeholder": plain(hint),
     }
-    button: Element = {
+    submit = submits({**button(name, "danger", value, text), "width": "default"})
+    return {"tag": "form", "name": form, "elements": [beside(reason, submit)]}
+
+
+def button(name: str, look: str, value: Element, text: Both) -> Element:
+    """A button that sends a value back."""
+    return {
         "tag": "button",
-        "name": "reject",
-        "type": "danger",
-        "form_action_type": "submit",
-        "text": plain(wording("card.reject")),
-        "behaviors": [_callback(plan, DecisionKind.REJECT)],
+        "name": name,
+        "type": look,
+        "width": "fill",
+        "text": plain(text),
+        "behaviors": [{"type": "callback", "value": value}],
     }
-    return {"tag": "form", "name": "rejection", "elements": [beside(reason, button)]}
 
 
-def _callback(plan: Plan, kind: DecisionKind) -> Element:
-    value = {
+def submits(pressed: Element) -> Element:
+    """A button that sends the form around it along."""
+    return {**pressed, "form_action_type": "submit"}
+
+
+def ask_twice(pressed: Element, plan: Plan, call: str, wording: Wording) -> Element:
+    """A button that asks back where the call can do much harm."""
+    if plan.risk is not Risk.HIGH:
+        return pressed
+    text = wording("card.confirm", call=shortened(call, 160))
+    return {**pressed, "confirm": {"title": plain(wording("card.confirm_title")), "text": plain(text)}}
+
+
+def decision(plan: Plan, kind: DecisionKind) -> Element:
+    """What a button sends back: which decision, about which approval and which payload."""
+    return bound(plan.approval_id, kind, Stage.CALL, plan.payload_sha256)
+
+
+def bound(approval_id: str, kind: DecisionKind, stage: Stage, payload_sha256: str) -> Element:
+    return {
         "assent": VALUE_VERSION,
-        "approval_id": plan.approval_id,
+        "approval_id": approval_id,
         "decision": kind.value,
-        "stage": Stage.CALL.value,
-        "payload_sha256": plan.payload_sha256,
+        "stage": stage.value,
+        "payload_sha256": payload_sha256,
     }
-    return {"type": "callback", "value": value}
+
+
+def revocation(grant_id: str, wording: Wording) -> Element:
+    """The button by which a remembered decision is taken back."""
+    value = {"assent": VALUE_VERSION, "revoke": grant_id}
+    pressed = button("revoke", "default", value, wording("card.revoke"))
+    asked = {"title": plain(wording("card.revoke_title")), "text": plain(wording("card.revoke_meaning"))}
+    return {**pressed, "width": "default", "confirm": asked}

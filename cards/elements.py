@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from cards.wording import Both
 
 Element = dict[str, Any]
 """One object of the card's JSON."""
 
+
+class Room(NamedTuple):
+    """A part of what a card holds."""
+
+    bytes: int
+    tags: int
+
+
+NO_ROOM = Room(0, 0)
 
 to_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 """The compact JSON of a card or a part of it."""
@@ -62,12 +71,12 @@ def bold(text: str | Both) -> str | Both:
     return f"**{text}**" if isinstance(text, str) else Both(f"**{text.en}**", f"**{text.zh}**")
 
 
-def row(label: str | Both, value: Element) -> Element:
+def row(label: str | Both, *values: Element) -> Element:
     """A label in markdown, and beside it what it is about."""
     return {
         "tag": "column_set",
         "horizontal_spacing": "medium",
-        "columns": [_column(2, [markdown(bold(label))]), _column(5, [value])],
+        "columns": [_column(2, [markdown(bold(label))]), _column(5, list(values))],
     }
 
 

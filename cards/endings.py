@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from assent.contracts import DecisionKind, Outcome, Status
+from assent.contracts import DecisionKind, Identity, Outcome, Plan, Status
+from cards.controls import revocation
+from cards.edited import edited
 from cards.elements import Element, box, link, local_time, markdown
 from cards.paragraphs import result, said
 from cards.people import named
@@ -13,6 +15,7 @@ from cards.wording import Both, Wording
 
 _GROUNDS = {
     "running": "wathet-50",
+    "reviewing": "indigo-50",
     "executed": "green-50",
     "replayed": "green-50",
     "failed": "carmine-50",
@@ -21,6 +24,10 @@ _GROUNDS = {
 _TELLS_WHY = (Status.EXECUTED, Status.FAILED, Status.FROZEN, Status.CANCELLED)
 """Endings whose reason says something that the sentence does not."""
 _HAS_CONTENT = (Status.EXECUTED, Status.REPLAYED, Status.FAILED)
+_MOST_PEOPLE = 6
+"""How many of those who approved are listed."""
+_RAN = {"running", "reviewing", "executed", "replayed", "failed", "frozen", "settled_executed", "settled_not_executed"}
+"""Where the call itself was begun, so that what ran is what somebody may have changed."""
 
 
 def state_of(showing: Showing) -> str:
@@ -28,26 +35,50 @@ def state_of(showing: Showing) -> str:
     if showing.settlement and _may_be_settled(showing):
         return settled_state(showing.settlement)
     if showing.outcome:
-        return showing.outcome.status.value
+        return "denied" if _is_denied(showing, showing.outcome) else showing.outcome.status.value
+    if showing.reviewing:
+        return "reviewing"
     if showing.decided:
-        return "running" if showing.decided.kind is DecisionKind.APPROVE else "rejected"
+        return "rejected" if showing.decided.kind is DecisionKind.REJECT else "running"
     return "replaced" if showing.replaced else "pending"
 
 
+def _is_denied(showing: Showing, outcome: Outcome) -> bool:
+    """Whether nobody rejected it but the operator's policy."""
+    if outcome.status is not Status.REJECTED or showing.plan.grant:
+        return False
+    return outcome.decided_by is None and (showing.decided is None or showing.decided.kind is not DecisionKind.REJECT)
+
+
 def ending(showing: Showing, state: str, wording: Wording) -> list[Element]:
-    """What came of it, by whom and when, then what the tool reported."""
+    """What came of it, by whom and when, what was changed, then what the tool reported."""
+    changes = _changes(showing, state, wording)
     if showing.settlement and _may_be_settled(showing):
-        return settled(showing.settlement, wording, more=_decided_by(showing, wording))
-    lines = [markdown(wording(f"line.{state}"))]
+        return [*settled(showing.settlement, wording, more=_decided_by(showing, wording)), *changes]
+    moved = state == "replaced" and showing.moved
+    lines = [markdown(wording("line.moved" if moved else f"line.{state}"))]
     if state == "frozen":
         lines.append(markdown(wording("line.frozen_todo")))
+    if showing.reviewing and not showing.outcome:
+        lines.append(markdown(wording(f"line.reviewing_{showing.reviewing}")))
+    if showing.outcome and showing.outcome.withheld:
+        lines.append(markdown(wording("line.withheld")))
     lines += [markdown(line, text_size="notation") for line in _by_whom(showing, wording)]
-    shown = [box(lines, _GROUNDS.get(state, "grey-50"))]
+    shown = [box(lines, _GROUNDS.get(state, "grey-50")), *changes]
+    if showing.plan.grant:
+        shown.append(revocation(showing.plan.grant.grant_id, wording))
     if (why := _rejection(showing)) is not None:
-        shown += said("card.rejection", why, wording)
+        shown += said("card.denial" if state == "denied" else "card.rejection", why, wording)
     if showing.outcome:
         shown += _reported(showing.outcome, wording)
     return shown
+
+
+def _changes(showing: Showing, state: str, wording: Wording) -> list[Element]:
+    edit = (showing.outcome.edit if showing.outcome else None) or showing.plan.edit
+    if edit is None:
+        return []
+    return edited(edit, showing.plan.sensitive, "line.edited_ran" if state in _RAN else "line.edited", wording)
 
 
 def _may_be_settled(showing: Showing) -> bool:
@@ -63,12 +94,40 @@ def _by_whom(showing: Showing, wording: Wording) -> list[Both]:
 
 
 def _decided_by(showing: Showing, wording: Wording) -> list[Both]:
-    if decided := showing.decided:
-        key = "line.approved_by" if decided.kind is DecisionKind.APPROVE else "line.rejected_by"
-        return [wording(key, person=named(decided.actor), time=local_time(decided.received_at))]
-    if showing.outcome and showing.outcome.decided_by:
-        return [wording("line.decided_by", person=named(showing.outcome.decided_by))]
+    """Everybody whose decision counted; the decision that was remembered, where nobody was asked."""
+    if showing.plan.grant:
+        return _remembered(showing.plan, wording)
+    decided, outcome = showing.decided, showing.outcome
+    if decided and decided.kind is DecisionKind.REJECT:
+        return [wording("line.rejected_by", person=named(decided.actor), time=local_time(decided.received_at))]
+    if approvals := showing.approvals or ((decided,) if decided else ()):
+        hidden = max(0, len(approvals) - _MOST_PEOPLE)
+        lines = [
+            wording("line.approved_by", person=named(each.actor), time=local_time(each.received_at))
+            for each in approvals[hidden:]
+        ]
+        return [*lines, wording("line.more_approvals", count=str(hidden))] if hidden else lines
+    if outcome and outcome.approved_by:
+        return [_names(outcome.approved_by, wording)]
+    if outcome and outcome.decided_by:
+        return [wording("line.decided_by", person=named(outcome.decided_by))]
     return []
+
+
+def _names(people: tuple[Identity, ...], wording: Wording) -> Both:
+    said = wording("line.approved_by_all", people=" ".join(named(person) for person in people[:_MOST_PEOPLE]))
+    hidden = len(people) - _MOST_PEOPLE
+    return said + wording("line.and_more", count=str(hidden)) if hidden > 0 else said
+
+
+def _remembered(plan: Plan, wording: Wording) -> list[Both]:
+    grant = plan.grant
+    assert grant is not None
+    key = "line.let_through" if grant.decision is DecisionKind.APPROVE else "line.kept_from"
+    return [
+        wording(key, person=named(grant.granted_by), time=local_time(grant.granted_at)),
+        wording(f"line.remembered_{grant.scope}", until=local_time(grant.expires_at)),
+    ]
 
 
 def _rejection(showing: Showing) -> str | None:
@@ -82,12 +141,15 @@ def _rejection(showing: Showing) -> str | None:
 
 def _reported(outcome: Outcome, wording: Wording) -> list[Element]:
     shown: list[Element] = []
-    if outcome.reason and outcome.status in _TELLS_WHY:
+    if outcome.reason and outcome.status in _TELLS_WHY and not outcome.withheld:
         label = "card.withdrawal" if outcome.status is Status.CANCELLED else "card.error"
         shown += said(label, outcome.reason, wording)
-    if outcome.content is not None and outcome.status in _HAS_CONTENT and outcome.content != outcome.reason:
+    has_content = outcome.content is not None and outcome.status in _HAS_CONTENT and not outcome.withheld
+    if has_content and outcome.content != outcome.reason:
         shown += result(outcome.content, wording, truncated=outcome.truncated, whole=outcome.content_bytes)
-    if outcome.authorize_url:
+    if outcome.withheld and outcome.withheld_reason:
+        shown += said("card.withheld_reason", outcome.withheld_reason, wording)
+    if outcome.authorize_url and not outcome.withheld:
         shown += _authorization(outcome.authorize_url, wording)
     return shown
 

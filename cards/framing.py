@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from assent.contracts import Plan, Risk
 from cards.arguments import Argument, Fitted, fit
-from cards.elements import Element, div, plain, row, summary, tags, to_json, weight
+from cards.elements import NO_ROOM, Element, Room, div, plain, row, summary, tags, to_json, weight
 from cards.wording import Both, Wording
 
 MOST_BYTES = 28_000
@@ -20,6 +20,19 @@ _NOTICE_BYTES = 5000
 """Room that the notice of missing arguments takes at most."""
 _NOTICE_TAGS = 8
 _RISK_COLORS = {Risk.LOW: "green", Risk.MEDIUM: "orange", Risk.HIGH: "red"}
+
+
+class Filled(NamedTuple):
+    """A card with as many arguments as there was room for."""
+
+    text: str
+    missing: list[Argument]
+    is_whole: bool
+    """Whether nothing of the call is missing."""
+
+    @property
+    def fits(self) -> bool:
+        return weight(self.text) <= MOST_BYTES and tags(self.text) <= MOST_TAGS
 
 
 class Style(NamedTuple):
@@ -69,24 +82,32 @@ def has_room(without: Element) -> bool:
 
 
 def filled(
-    arguments: list[Argument], wording: Wording, made: Callable[[Fitted], Element], *, is_cut: bool, most_rows: int
-) -> tuple[str, bool]:
-    """The card with every argument, or with those that fit, and whether something of the call is missing.
+    arguments: list[Argument],
+    wording: Wording,
+    made: Callable[[Fitted], Element],
+    *,
+    is_cut: bool,
+    most_rows: int,
+    kept: Room = NO_ROOM,
+) -> Filled:
+    """The card with every argument, or with those that fit.
 
     made: the whole card, given its arguments.
     is_cut: whether something else of the call is missing anyway.
+    kept: what is kept free for what the card may have to say later.
     """
-    every = fit(arguments, wording, most_bytes=MOST_BYTES, most_tags=MOST_TAGS, most_rows=most_rows)
+    most_bytes, most_tags = MOST_BYTES - kept.bytes, MOST_TAGS - kept.tags
+    every = fit(arguments, wording, most_bytes=most_bytes, most_tags=most_tags, most_rows=most_rows)
     if not is_cut and not every.missing:
         text = to_json(made(every))
-        if weight(text) <= MOST_BYTES and tags(text) <= MOST_TAGS:
-            return text, False
+        if weight(text) <= most_bytes and tags(text) <= most_tags:
+            return Filled(text, [], True)
     without = to_json(made(Fitted([], [])))
     some = fit(
         arguments,
         wording,
-        most_bytes=MOST_BYTES - _NOTICE_BYTES - weight(without),
-        most_tags=MOST_TAGS - _NOTICE_TAGS - tags(without),
+        most_bytes=most_bytes - _NOTICE_BYTES - weight(without),
+        most_tags=most_tags - _NOTICE_TAGS - tags(without),
         most_rows=most_rows,
     )
-    return to_json(made(some)), True
+    return Filled(to_json(made(some)), some.missing, False)

@@ -32,8 +32,7 @@ def review_card(showing: ReviewShowing, wording: Wording) -> str:
     draft = _Draft(showing, wording, arguments, AMPLE)
     if not has_room(draft.card(Fitted([], []))):
         draft = _Draft(showing, wording, arguments, TIGHT)
-    text, _ = filled(draft.arguments, wording, draft.card, is_cut=bool(draft.others), most_rows=_MOST_ROWS)
-    return text
+    return filled(draft.arguments, wording, draft.card, is_cut=bool(draft.others), most_rows=_MOST_ROWS).text
 
 
 class _Draft:

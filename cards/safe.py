@@ -55,6 +55,14 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
+def fitting(text: str, most_bytes: int) -> str:
+    """As much of a text as *most_bytes* hold on one line, however much of it has to be written out."""
+    kept = text[:most_bytes]
+    while kept and len(markdown(kept).encode()) > most_bytes:
+        kept = kept[: len(kept) * 2 // 3]
+    return kept if len(kept) == len(text) else f"{kept}…"
+
+
 def size(count: int) -> str:
     """A number of bytes as people read it."""
     if count < 1000:

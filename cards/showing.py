@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from assent.contracts import Frozen, Judged, Outcome, Plan, Settlement
+from assent.contracts import Frozen, Identity, Judged, Outcome, Plan, Progress, Settlement, Status
 from assent.messages import Examined, FrozenCall
 
 
@@ -34,11 +35,51 @@ class Showing(Frozen):
     ended_at: datetime | None = None
     attachment: Attachment | None = None
     replaced: bool = False
-    """Whether a newer card of the same approval took this one's place."""
+    """Whether a newer card of the same approval took this one's place,"""
+    moved: bool = False
+    """and whether that went to others, whose turn it is."""
     settlement: Settlement | None = None
     """What was found out of a call that was frozen."""
     twin_url: str | None = None
     """Where the frozen call that is identical to this one can be looked at."""
+    progress: Progress | None = None
+    """How far the approvers have come; where nothing is said, nobody has approved yet."""
+    called_in: tuple[Identity, ...] = ()
+    """Who may decide too, because nobody did."""
+    approvals: tuple[Judged, ...] = ()
+    """Everybody whose approval counts, once it is decided."""
+    parameters: dict[str, Any] | None = None
+    """The JSON Schema of the arguments, where it is known: they can be changed then."""
+    reminder: bool = False
+    """Whether it is sent because nobody has decided yet."""
+    reviewing: Status | None = None
+    """How the call ended, while its result waits to be released."""
+
+
+class ResultShowing(Frozen):
+    """A result that waits to be released, as its card shows it."""
+
+    plan: Plan
+    status: Status
+    """How the call ended."""
+    content: bytes | None
+    """The result, as JSON."""
+    error: str | None = None
+    """What the tool or its worker said went wrong."""
+    content_sha256: str
+    """What a decision about it is bound to."""
+    deadline: datetime
+    progress: Progress | None = None
+    called_in: tuple[Identity, ...] = ()
+    attachment: Attachment | None = None
+    decided: Judged | None = None
+    """The decision about it."""
+    outcome: Outcome | None = None
+    """How the approval ended."""
+    ended_at: datetime | None = None
+    replaced: bool = False
+    """Whether a newer card of the same result took this one's place."""
+    reminder: bool = False
 
 
 class ReviewShowing(Frozen):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from assent.contracts import DecisionKind, Frozen, Ruled, RuledKind, RulingKind, Verdict, VerdictKind
+from assent.contracts import DecisionKind, Frozen, Ruled, RuledKind, RulingKind, Stage, Status, Verdict, VerdictKind
+from assent.messages import RevokedKind
 from cards.safe import one_line, shortened
 from cards.wording import Both, Wording
 
@@ -17,6 +18,7 @@ _TYPES = {
     VerdictKind.EXPIRED: "warning",
     VerdictKind.MISSING: "warning",
     VerdictKind.FORBIDDEN: "error",
+    VerdictKind.INVALID: "error",
     VerdictKind.RECEIVED: "info",
 }
 
@@ -26,6 +28,13 @@ _RULED_TYPES = {
     RuledKind.ALREADY_SETTLED: "info",
     RuledKind.FORBIDDEN: "error",
 }
+_REVOKED = {
+    RevokedKind.REVOKED: ("success", "toast.revoked"),
+    RevokedKind.ALREADY_REVOKED: ("info", "toast.already_revoked"),
+    RevokedKind.FORBIDDEN: ("error", "toast.forbidden_revoke"),
+    RevokedKind.MISSING: ("warning", "toast.missing_grant"),
+}
+_REASON_CHARACTERS = 160
 _REFUSED = {
     "wrong_hash": "toast.wrong_hash",
     "not_certain": "toast.not_certain",
@@ -54,12 +63,21 @@ class Toast(Frozen):
         return {"toast": self.model_dump()}
 
 
-def toast(verdict: Verdict, kind: DecisionKind, wording: Wording, *, name: str | None = None) -> Toast:
+def toast(
+    verdict: Verdict, kind: DecisionKind, wording: Wording, *, name: str | None = None, stage: Stage = Stage.CALL
+) -> Toast:
     """What became of a decision.
 
     name: who decided, where somebody else did and the name is known.
+    stage: what the decision was about.
     """
-    return Toast.of(_TYPES[verdict.kind], _text(verdict, kind, wording, name))
+    return Toast.of(_TYPES[verdict.kind], _text(verdict, kind, wording, name, stage))
+
+
+def revoked_toast(revoked: RevokedKind, wording: Wording) -> Toast:
+    """What became of the wish to revoke a remembered decision."""
+    kind, text = _REVOKED[revoked]
+    return Toast.of(kind, wording(text))
 
 
 def ruled_toast(ruled: Ruled, kind: RulingKind, wording: Wording, *, name: str | None = None) -> Toast:
@@ -93,11 +111,38 @@ def not_in_time(wording: Wording) -> Toast:
     return Toast.of("error", wording("toast.not_in_time"))
 
 
-def _text(verdict: Verdict, kind: DecisionKind, wording: Wording, name: str | None) -> Both:
-    if verdict.kind is VerdictKind.ACCEPTED:
-        return wording("toast.approved" if kind is DecisionKind.APPROVE else "toast.rejected")
-    if verdict.kind is not VerdictKind.ALREADY_DECIDED:
-        return wording(f"toast.{verdict.kind}")
+def _text(verdict: Verdict, kind: DecisionKind, wording: Wording, name: str | None, stage: Stage) -> Both:
+    match verdict.kind:
+        case VerdictKind.ACCEPTED:
+            return _accepted(verdict, kind, wording, stage)
+        case VerdictKind.INVALID if verdict.reason:
+            reason = shortened(one_line(verdict.reason.removeprefix("invalid arguments: ")), _REASON_CHARACTERS)
+            return wording("toast.invalid_because", reason=reason)
+        case VerdictKind.SUPERSEDED if verdict.status is not Status.SUPERSEDED:
+            return wording("toast.superseded_edit")
+        case VerdictKind.ALREADY_DECIDED:
+            return _decided_already(verdict, wording, name)
+        case _:
+            return wording(f"toast.{verdict.kind}")
+
+
+def _accepted(verdict: Verdict, kind: DecisionKind, wording: Wording, stage: Stage) -> Both:
+    if stage is Stage.RESULT and kind is not DecisionKind.DELEGATE:
+        return wording("toast.withheld" if kind is DecisionKind.REJECT else "toast.released")
+    is_short = 0 < verdict.approvals < verdict.needed
+    count = {"approvals": str(verdict.approvals), "needed": str(verdict.needed)}
+    match kind:
+        case DecisionKind.APPROVE:
+            return wording("toast.approved_more", **count) if is_short else wording("toast.approved")
+        case DecisionKind.EDIT:
+            return wording("toast.edited_more", **count) if is_short else wording("toast.edited")
+        case DecisionKind.DELEGATE:
+            return wording("toast.delegated")
+        case DecisionKind.REJECT:
+            return wording("toast.rejected_more" if verdict.reason else "toast.rejected")
+
+
+def _decided_already(verdict: Verdict, wording: Wording, name: str | None) -> Both:
     known = _known(name)
     said = wording("toast.already_decided_by", name=known) if known else wording("toast.already_decided")
     return said + wording("toast.now", state=wording(f"state.{verdict.status}")) if verdict.status else said

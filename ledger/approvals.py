@@ -16,6 +16,7 @@ from assent.contracts import (
     Phase,
     Plan,
     Request,
+    Stage,
     State,
     Status,
     Verdict,
@@ -23,10 +24,13 @@ from assent.contracts import (
     WhenPending,
 )
 from assent.judgement import after_ending, concluded, objection, refusal_entry
-from assent.messages import AuditEntry, AuditEvent, Closing, Conclusion, Prepared
-from ledger import audit, claims
+from assent.messages import AuditEntry, AuditEvent, Closing, Conclusion, Prepared, ReportKind
+from assent.payload import sha256
+from ledger import audit, claims, results
 from ledger.engine import insert, inserted
-from ledger.messages import MessageKind, messages_of
+from ledger.messages import MessageKind, judged_of, messages_of
+from ledger.results import claim_of, report
+from ledger.revisions import begin_anew, plan_of, standing_plan
 from ledger.schema import approvals, conversations, decisions
 
 
@@ -74,6 +78,8 @@ async def register(
         message_id=request.message_id,
         reason=request.reason,
         error=refused,
+        rule=plan.rule.name if plan and plan.rule else None,
+        policy_sha256=plan.rule.policy_sha256 if plan and plan.rule else None,
     )
     await audit.append(connection, request.approval_id, [asked])
     return Prepared(plan=plan, refused=refused)
@@ -91,13 +97,15 @@ async def settle(connection: AsyncConnection, conclusion: Conclusion) -> Outcome
             select(approvals).where(approvals.c.approval_id == outcome.approval_id).with_for_update()
         )
     ).first()
-    for judged in conclusion.judged:
-        await _remember(connection, outcome.approval_id, judged)
+    for place, judged in enumerate(conclusion.judged):
+        await _remember(connection, outcome.approval_id, judged, place)
     if row is None or row.outcome is not None:
         await audit.append(connection, outcome.approval_id, conclusion.entries)
         return Outcome.model_validate_json(row.outcome) if row else outcome
     if outcome.status in _NOT_RUN and row.plan is not None:
-        plan = Plan.model_validate_json(row.plan)
+        plan = await plan_of(connection, outcome.approval_id, outcome.payload_sha256) or Plan.model_validate_json(
+            row.plan
+        )
         closing = Closing(
             approval_id=plan.approval_id,
             consent=plan.approval_id,
@@ -108,6 +116,7 @@ async def settle(connection: AsyncConnection, conclusion: Conclusion) -> Outcome
         )
         if known := await claims.shut(connection, closing):
             outcome = concluded(outcome, known)
+    outcome = await _as_claimed(connection, outcome)
     await connection.execute(
         update(approvals)
         .where(approvals.c.approval_id == outcome.approval_id)
@@ -117,17 +126,38 @@ async def settle(connection: AsyncConnection, conclusion: Conclusion) -> Outcome
     return outcome
 
 
+async def _as_claimed(connection: AsyncConnection, outcome: Outcome) -> Outcome:
+    """The outcome with the payload that ran: an approval that was reset may end with another than it had claimed."""
+    claim = await claim_of(connection, outcome.approval_id)
+    if claim is None or outcome.payload_sha256 in (None, claim.payload_sha256):
+        return outcome
+    plan = await plan_of(connection, outcome.approval_id, claim.payload_sha256)
+    known = await report(connection, claim)
+    if plan is None or known.kind is ReportKind.NOT_BEGUN:
+        return outcome
+    ran = {"payload_sha256": plan.payload_sha256, "idempotency_key": plan.idempotency_key, "edit": plan.edit}
+    return outcome.model_copy(update=ran)
+
+
 async def outcome_of(connection: AsyncConnection, approval_id: str) -> Outcome | None:
     found = await connection.execute(select(approvals.c.outcome).where(approvals.c.approval_id == approval_id))
     text = found.scalar_one_or_none()
     return Outcome.model_validate_json(text) if text else None
 
 
-async def plan_of(connection: AsyncConnection, approval_id: str) -> Plan | None:
-    """The plan as the database holds it now."""
-    found = await connection.execute(select(approvals.c.plan).where(approvals.c.approval_id == approval_id))
-    text = found.scalar_one_or_none()
-    return Plan.model_validate_json(text) if text else None
+async def waiting(
+    connection: AsyncConnection, now: datetime, offset: int, limit: int
+) -> tuple[tuple[Plan, ...], int | None]:
+    """The plans of open approvals from *offset* on, the oldest first, and where the rest begins."""
+    page = (
+        select(approvals)
+        .where(approvals.c.status.is_(None), approvals.c.plan.is_not(None))
+        .where(approvals.c.open_until > audit.stamp(now))
+        .order_by(approvals.c.created_at, approvals.c.approval_id)
+    )
+    rows = (await connection.execute(page.offset(offset).limit(limit + 1))).all()
+    plans = tuple([await standing_plan(connection, row) for row in rows[:limit]])
+    return plans, offset + limit if len(rows) > limit else None
 
 
 async def state_of(connection: AsyncConnection, approval_id: str) -> State | None:
@@ -135,11 +165,8 @@ async def state_of(connection: AsyncConnection, approval_id: str) -> State | Non
     row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
     if row is None:
         return None
-    plan = await plan_of(connection, approval_id)
-    outcome = await outcome_of(connection, approval_id)
-    judged = await connection.execute(
-        select(decisions.c.judged).where(decisions.c.approval_id == approval_id).limit(_MOST_SHOWN)
-    )
+    plan = await standing_plan(connection, row) if row.plan else None
+    outcome = Outcome.model_validate_json(row.outcome) if row.outcome else None
     return State(
         approval_id=approval_id,
         phase=Phase.CLOSED if outcome else Phase.PENDING if plan else Phase.PREPARING,
@@ -148,7 +175,8 @@ async def state_of(connection: AsyncConnection, approval_id: str) -> State | Non
         status=outcome.status if outcome else None,
         reason=outcome.reason if outcome else None,
         decided_by=outcome.decided_by if outcome else None,
-        decisions=tuple(Judged.model_validate_json(text) for text in judged.scalars()),
+        decisions=tuple(await judged_of(connection, approval_id, _MOST_SHOWN)),
+        grant_id=plan.grant.grant_id if plan and plan.grant else None,
         **({name: getattr(plan, name) for name in _SHOWN} if plan else {}),
     )
 
@@ -158,7 +186,7 @@ _MOST_SHOWN = 150
 _NOT_RUN = frozenset({Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.SUPERSEDED})
 _SHOWN = (
     *("request_reason", "asked_by", "payload", "payload_sha256", "idempotency_key"),
-    *("sensitive", "risk", "approvers", "deadline"),
+    *("sensitive", "risk", "approvers", "deadline", "permission", "rule", "warnings", "edit"),
 )
 
 
@@ -169,8 +197,11 @@ async def judge_late(connection: AsyncConnection, decision: Decision, now: datet
     if outcome is None:
         return Verdict(kind=VerdictKind.MISSING)
     sent = await messages_of(connection, decision.approval_id)
-    cards = {message.message_id for message in sent if message.slot.kind is MessageKind.CARD and message.message_id}
-    kind = (objection(plan, decision, cards) if plan else None) or after_ending(outcome.status)
+    shown_on = MessageKind.CARD if decision.stage is Stage.CALL else MessageKind.RESULT
+    cards = {message.message_id for message in sent if message.slot.kind is shown_on and message.message_id}
+    result = await results.result(connection, decision.approval_id) if decision.stage is Stage.RESULT else None
+    digest = sha256(result) if result is not None else None
+    kind = (objection(plan, decision, cards, result_sha256=digest) if plan else None) or after_ending(outcome.status)
     judged = Judged.of(decision, kind, decision.received_at or now)
     if not await _remember(connection, decision.approval_id, judged):
         first = await _judged(connection, decision.approval_id, decision.event_id)
@@ -183,11 +214,14 @@ async def judge_late(connection: AsyncConnection, decision: Decision, now: datet
 
 
 async def _stored(connection: AsyncConnection, approval_id: str, request_sha256: str) -> Prepared | None:
+    """What was prepared before, as it was then: edits since belong to a run that was reset."""
     row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
     if row is None:
         return None
     if row.request_sha256 != request_sha256:
         return Prepared(conflict=True)
+    if row.revision and row.outcome is None:
+        await begin_anew(connection, approval_id)
     return Prepared(
         plan=Plan.model_validate_json(row.plan) if row.plan else None,
         refused=row.refused,
@@ -212,9 +246,9 @@ async def _take_slot(connection: AsyncConnection, request: Request, now: datetim
     return tuple(open_ones.scalars())
 
 
-async def _remember(connection: AsyncConnection, approval_id: str, judged: Judged) -> bool:
+async def _remember(connection: AsyncConnection, approval_id: str, judged: Judged, place: int = _MOST_SHOWN) -> bool:
     row = insert(connection, decisions).values(
-        approval_id=approval_id, event_id=judged.event_id, judged=judged.model_dump_json()
+        approval_id=approval_id, event_id=judged.event_id, judged=judged.model_dump_json(), place=place
     )
     return await inserted(connection, row.on_conflict_do_nothing())
 

@@ -13,15 +13,30 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from assent.messages import AuditEntry
 from assent.payload import canonical_json, sha256
 from ledger.engine import insert
-from ledger.schema import approvals, audit, claims, seals
+from ledger.schema import approvals, audit, claims, revisions, seals
 
 _SEALING = 0x6173_7365
 """The advisory lock that orders seals on PostgreSQL."""
+
+_FIRST_FIELDS = frozenset(
+    (
+        *("event", "at", "once", "actor", "surface", "proof", "payload_sha256", "event_id", "message_id"),
+        *("decision", "ruling", "reason", "error", "content_sha256"),
+    )
+)
+"""What every entry says, even that it has none; what later versions added is only said where it is."""
 
 
 def stamp(moment: datetime) -> str:
     """A time as the ledger writes it."""
     return moment.isoformat(timespec="microseconds")
+
+
+async def lock(connection: AsyncConnection, approval_id: str) -> None:
+    """Every transaction on an approval takes its row first: in one order, nobody waits in a ring."""
+    await connection.execute(
+        select(approvals.c.approval_id).where(approvals.c.approval_id == approval_id).with_for_update()
+    )
 
 
 async def append(
@@ -45,13 +60,20 @@ async def append(
             continue
         known.add(entry.once)
         seq += 1
-        body = canonical_json({**entry.model_dump(mode="json"), "approval_id": approval_id, "seq": seq}).decode()
+        body = _body(entry, approval_id, seq)
         chained = {"previous": head, "hash": (head := sha256(head + body))}
         fresh.append({"approval_id": approval_id, "seq": seq, "once": entry.once, "body": body, **chained})
     if fresh:
         await connection.execute(insert(connection, audit), fresh)
     if closing or (closed is not None and fresh):
         await seal(connection, approval_id)
+
+
+def _body(entry: AuditEntry, approval_id: str, seq: int) -> str:
+    """An entry as it is hashed. What entries did not have at first is left out where it is None, as it always was."""
+    written = entry.model_dump(mode="json")
+    kept = {name: value for name, value in written.items() if value is not None or name in _FIRST_FIELDS}
+    return canonical_json({**kept, "approval_id": approval_id, "seq": seq}).decode()
 
 
 async def seal(connection: AsyncConnection, approval_id: str) -> None:
@@ -132,8 +154,7 @@ def _body_matches(body: str, approval_id: str, seq: int, once: str) -> bool:
     parsed = _parsed(body)
     if parsed is None:
         return False
-    named = canonical_json({**parsed.model_dump(mode="json"), "approval_id": approval_id, "seq": seq}).decode()
-    return named == body and parsed.once == once
+    return _body(parsed, approval_id, seq) == body and parsed.once == once
 
 
 async def _verify_seals(
@@ -184,12 +205,19 @@ async def _verify_contents(connection: AsyncConnection) -> list[str]:
     for row in await connection.execute(select(audit.c.approval_id, audit.c.body)):
         if entry := _parsed(row.body):
             hashes |= {(row.approval_id, entry.content_sha256), (row.approval_id, entry.payload_sha256)}
+            hashes |= {(row.approval_id, sha256(entry.payload))} if entry.payload is not None else set()
     async for row in await connection.stream(select(claims).where(claims.c.content.is_not(None))):
         if (row.approval_id, sha256(row.content)) not in hashes:
             problems.append(f"approval {row.approval_id}: the stored result of {row.consent} is not the one audited")
     async for row in await connection.stream(select(approvals).where(approvals.c.plan.is_not(None))):
         if (row.approval_id, sha256(json.loads(row.plan)["payload"])) not in hashes:
             problems.append(f"approval {row.approval_id}: the stored payload is not the one audited")
+    ended = select(revisions, approvals.c.outcome).join(approvals, approvals.c.approval_id == revisions.c.approval_id)
+    async for row in await connection.stream(ended):
+        digest = sha256(json.loads(row.plan)["payload"])
+        ran = row.outcome is not None and json.loads(row.outcome)["payload_sha256"] == row.payload_sha256
+        if digest != row.payload_sha256 or (ran and (row.approval_id, digest) not in hashes):
+            problems.append(f"approval {row.approval_id}: its edited payload is not the one audited")
     return problems
 
 

@@ -10,14 +10,21 @@ from sqlalchemy import Row, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.content import Content, storable
-from assent.contracts import Frozen
+from assent.contracts import Frozen, Permission, Status
 from assent.messages import AuditEntry, AuditEvent, Closing, Report, ReportKind, ToolCall
 from assent.payload import sha256
-from ledger import audit
+from ledger import audit, grants
 from ledger.engine import insert, inserted
-from ledger.schema import ClaimState, approvals, claims, late_results
+from ledger.results import claim_of, report, result_of, root_of
+from ledger.revisions import plan_of
+from ledger.schema import ClaimState, claims, late_results
 
 _ACTIVE = (ClaimState.STARTED, ClaimState.EXECUTED, ClaimState.UNKNOWN)
+_ENDS = {
+    ClaimState.EXECUTED: Status.EXECUTED,
+    ClaimState.FAILED: Status.FAILED,
+    ClaimState.UNKNOWN: Status.FROZEN,
+}
 _TOO_LATE = "it could not begin in time"
 _NOT_ENDED = "an attempt began and its end was never recorded"
 
@@ -65,13 +72,16 @@ async def begin(
 
     may_start: whether it is still early enough to begin a call that no attempt has begun.
     """
-    await lock(connection, call.approval_id)
+    await audit.lock(connection, call.approval_id)
     began = {"holder": holder.token, "worker": holder.worker, "began_at": audit.stamp(now)}
+    sealed = _seal(call.permission, Status.FROZEN)  # so that it stays sealed if its end is never recorded
     if may_start and (twin := await _frozen_twin(connection, call)):
         return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=frozen_twin(twin)))
+    if may_start and (refused := await _refused_grant(connection, call, now)):
+        return refused
     if may_start and call.retries:
         await _step_aside(connection, call)
-    if may_start and await _claimed(connection, call, ClaimState.STARTED, attempt=1, **began):
+    if may_start and await _claimed(connection, call, ClaimState.STARTED, attempt=1, sealed=sealed, **began):
         await audit.append(connection, call.approval_id, call.entries)
         return Beginning(right=Right.RUN)
     own = await claim_of(connection, call.consent)
@@ -105,6 +115,21 @@ async def _frozen_twin(connection: AsyncConnection, call: ToolCall) -> str | Non
     return await twin_of(connection, call.payload_sha256, call.idempotency_key.partition(":")[0])
 
 
+async def _refused_grant(connection: AsyncConnection, call: ToolCall, now: datetime) -> Beginning | None:
+    """What a call is told whose remembered decision no longer stands, if it would run otherwise.
+
+    A call that an operator wants tried again runs by the operator's word.
+    """
+    if call.grant_id is None or call.retries or await claim_of(connection, call.consent) is not None:
+        return None
+    why = await grants.objection(connection, call, now)
+    if why is None:
+        return None
+    if await _active(connection, call.idempotency_key) is not None:
+        return await _meet_another(connection, call, now)
+    return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=why))
+
+
 async def _step_aside(connection: AsyncConnection, call: ToolCall) -> None:
     """The unknown claim makes room for the one that tries again; of itself it goes on saying that nobody knows."""
     assert call.retries is not None
@@ -121,14 +146,20 @@ async def finish(
     connection: AsyncConnection, call: ToolCall, holder: Holder, attempt: int, ending: Ending, now: datetime
 ) -> Report:
     """Record how the body ended. An attempt that was given up on is kept beside the claim, never over it."""
-    await lock(connection, call.approval_id)
+    await audit.lock(connection, call.approval_id)
     if ending.state is ClaimState.FAILED and attempt > 1:
         ending = ending.model_copy(update={"state": ClaimState.UNKNOWN, "error": ending.error or _NOT_ENDED})
     recorded = await connection.execute(
         update(claims)
         .where(claims.c.consent == call.consent, claims.c.state == ClaimState.STARTED)
         .where(claims.c.holder == holder.token, claims.c.attempt == attempt)
-        .values(state=ending.state, ended_at=audit.stamp(now), body_ended=int(ending.body_ended), **_stored(ending))
+        .values(
+            state=ending.state,
+            ended_at=audit.stamp(now),
+            body_ended=int(ending.body_ended),
+            sealed=_seal(call.permission, Status.FROZEN if call.retries else _ENDS[ending.state]),
+            **_stored(ending),
+        )
     )
     claim = await claim_of(connection, call.consent)
     assert claim is not None, "a claim is never deleted"
@@ -149,7 +180,7 @@ async def finish(
                 at=now,
                 once=f"late:{holder.token}",
                 payload_sha256=claim.payload_sha256,
-                error=ending.error,
+                error=None if claim.sealed else ending.error,
                 content_sha256=sha256(ending.content.data) if ending.content else None,
             )
             await audit.append(connection, call.approval_id, [entry])
@@ -165,7 +196,7 @@ async def body_ended(connection: AsyncConnection, call: ToolCall, holder: Holder
 
 async def close(connection: AsyncConnection, closing: Closing) -> Report:
     """Say for good what became of a consent whose activity ended without a word."""
-    await lock(connection, closing.approval_id)
+    await audit.lock(connection, closing.approval_id)
     await audit.append(connection, closing.approval_id, closing.entries)
     if await claim_of(connection, closing.consent) is None:
         other = await _active(connection, closing.idempotency_key)
@@ -200,10 +231,10 @@ async def shut(connection: AsyncConnection, closing: Closing) -> Report | None:
 
 async def resolve(connection: AsyncConnection, call: ToolCall, content: Content, now: datetime) -> Report:
     """A probe found that an unknown call did run: the claim moves from unknown to executed."""
-    claim = await root_of(connection, call.consent)
+    own, claim = await claim_of(connection, call.consent), await root_of(connection, call.consent)
     if claim is None:
         return Report(kind=ReportKind.UNKNOWN)
-    await lock(connection, claim.approval_id)
+    await audit.lock(connection, claim.approval_id)
     found = await connection.execute(
         update(claims)
         .where(claims.c.consent == claim.consent, claims.c.state == ClaimState.UNKNOWN)
@@ -213,38 +244,7 @@ async def resolve(connection: AsyncConnection, call: ToolCall, content: Content,
     assert claim is not None, "a claim is never deleted"
     if found.rowcount == 1:
         await audit.append(connection, claim.approval_id, [execution_entry(claim, now)])
-    return await report(connection, claim)
-
-
-async def report(connection: AsyncConnection, claim: Row[Any]) -> Report:
-    """What a claim's row says, in the words of a report."""
-    match ClaimState(claim.state):
-        case ClaimState.EXECUTED:
-            return content_of(claim).report(ReportKind.EXECUTED, claim.authorize_url)
-        case ClaimState.FAILED:
-            return content_of(claim).report(ReportKind.FAILED, claim.authorize_url, claim.error)
-        case ClaimState.CLOSED if claim.answer == ReportKind.REPLAYED:
-            source = await claim_of(connection, claim.answered_by)
-            assert source is not None, "a claim is never deleted"
-            return content_of(source).report(ReportKind.REPLAYED, source.authorize_url)
-        case ClaimState.CLOSED if claim.answer is None:
-            return Report(kind=ReportKind.NOT_BEGUN, reason=claim.error)
-        case ClaimState.CLOSED:
-            return Report(kind=ReportKind(claim.answer), reason=claim.error)
-        case ClaimState.STARTED | ClaimState.UNKNOWN:
-            return Report(kind=ReportKind.UNKNOWN, reason=claim.error)
-
-
-async def content(connection: AsyncConnection, approval_id: str) -> bytes | None:
-    """The whole stored result of an approval, its own or the one it replayed."""
-    rows = await connection.execute(
-        select(claims).where(claims.c.approval_id == approval_id).order_by(claims.c.began_at)
-    )
-    for claim in reversed(rows.all()):
-        source = await claim_of(connection, claim.answered_by) if claim.answered_by else claim
-        if source is not None and source.content is not None:
-            return bytes(source.content)
-    return None
+    return await report(connection, claim, to=own if own is not None and own.consent != claim.consent else None)
 
 
 async def _begin_again(
@@ -254,7 +254,8 @@ async def _begin_again(
     await audit.append(connection, call.approval_id, call.entries)
     if own.state == ClaimState.STARTED and own.holder == holder.token:
         return Beginning(right=Right.RUN, attempt=own.attempt)
-    if own.state == ClaimState.STARTED and call.retry_safe and own.attempt < call.attempts:
+    same = own.payload_sha256 == call.payload_sha256  # a reset approval may come back with what was edited since
+    if own.state == ClaimState.STARTED and same and call.retry_safe and own.attempt < call.attempts:
         again = await connection.execute(
             update(claims)
             .where(claims.c.consent == call.consent, claims.c.state == ClaimState.STARTED)
@@ -287,8 +288,9 @@ async def _take_answer(
     replayed = other.state == ClaimState.EXECUTED
     error = None if replayed else f"approval {other.approval_id} began the same call, and its outcome is not known"
     answer = ReportKind.REPLAYED if replayed else ReportKind.UNKNOWN
+    sealed = _seal(await _permission(connection, asking), Status.REPLAYED if replayed else Status.FROZEN)
     ended = {"ended_at": audit.stamp(now), "answer": answer, "answered_by": other.consent, "error": error}
-    if await _claimed(connection, asking, ClaimState.CLOSED, attempt=0, **ended):
+    if await _claimed(connection, asking, ClaimState.CLOSED, attempt=0, sealed=sealed, **ended):
         event = AuditEvent.REPLAY if replayed else AuditEvent.EXECUTE_UNKNOWN
         once, digest = f"{event}:{asking.consent}", asking.payload_sha256
         entry = AuditEntry(event=event, at=now, once=once, payload_sha256=digest, error=error)
@@ -296,6 +298,18 @@ async def _take_answer(
     claim = await claim_of(connection, asking.consent)
     assert claim is not None, "it was inserted above"
     return await report(connection, claim)
+
+
+async def _permission(connection: AsyncConnection, asking: ToolCall | Closing) -> Permission:
+    if isinstance(asking, ToolCall):
+        return asking.permission
+    plan = await plan_of(connection, asking.approval_id, asking.payload_sha256)
+    return plan.permission if plan else Permission()
+
+
+def _seal(permission: Permission, status: Status) -> int:
+    """Whether a result is kept back until a person has seen it."""
+    return int(permission.result.covers(status))
 
 
 async def _claimed(connection: AsyncConnection, asking: ToolCall | Closing, state: ClaimState, **known: Any) -> bool:
@@ -309,13 +323,6 @@ async def _claimed(connection: AsyncConnection, asking: ToolCall | Closing, stat
         **known,
     )
     return await inserted(connection, row.on_conflict_do_nothing())
-
-
-async def lock(connection: AsyncConnection, approval_id: str) -> None:
-    """Every transaction on a claim takes its approval's row first: in one order, nobody waits in a ring."""
-    await connection.execute(
-        select(approvals.c.approval_id).where(approvals.c.approval_id == approval_id).with_for_update()
-    )
 
 
 async def _active(connection: AsyncConnection, idempotency_key: str) -> Row[Any] | None:
@@ -332,22 +339,6 @@ async def _give_up(connection: AsyncConnection, consent: str, approval_id: str, 
     claim = await claim_of(connection, consent)
     if given_up.rowcount == 1 and claim is not None:
         await audit.append(connection, approval_id, [execution_entry(claim, now)])
-
-
-async def claim_of(connection: AsyncConnection, consent: str) -> Row[Any] | None:
-    return (await connection.execute(select(claims).where(claims.c.consent == consent))).first()
-
-
-async def root_of(connection: AsyncConnection, consent: str) -> Row[Any] | None:
-    """The claim that a consent waits for: its own, or the one whose unknown call it met or was followed by."""
-    claim = await claim_of(connection, consent)
-    while claim is not None and claim.state == ClaimState.CLOSED and claim.answer == ReportKind.UNKNOWN:
-        claim = await claim_of(connection, claim.answered_by)
-    return claim
-
-
-def content_of(claim: Row[Any]) -> Content:
-    return Content(data=claim.content if claim.content is not None else b"null", note=claim.note)
 
 
 def _is_recorded(claim: Row[Any], holder: Holder, ending: Ending) -> bool:
@@ -370,6 +361,7 @@ def _stored(ending: Ending) -> dict[str, Any]:
 
 
 def execution_entry(claim: Row[Any], now: datetime) -> AuditEntry:
+    """How a call ended, for the audit: many may read that, so of a sealed end it has the hash alone."""
     event = {
         ClaimState.EXECUTED: AuditEvent.EXECUTE,
         ClaimState.FAILED: AuditEvent.EXECUTE_FAILED,
@@ -380,6 +372,6 @@ def execution_entry(claim: Row[Any], now: datetime) -> AuditEntry:
         at=now,
         once=f"{event}:{claim.consent}",
         payload_sha256=claim.payload_sha256,
-        error=claim.error,
-        content_sha256=sha256(claim.content) if claim.content is not None else None,
+        error=None if claim.sealed else claim.error,
+        content_sha256=sha256(result_of(claim)) if claim.sealed or claim.content is not None else None,
     )

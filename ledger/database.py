@@ -9,7 +9,22 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from assent.content import Content
-from assent.contracts import Decision, Manifest, Outcome, Plan, Request, Ruled, Settlement, State, Verdict
+from assent.contracts import (
+    Address,
+    Decision,
+    Grant,
+    Identity,
+    Manifest,
+    Outcome,
+    Plan,
+    Request,
+    Risk,
+    Ruled,
+    Settlement,
+    State,
+    Surface,
+    Verdict,
+)
 from assent.messages import (
     AuditBatch,
     AuditEntry,
@@ -17,12 +32,16 @@ from assent.messages import (
     Closing,
     Conclusion,
     Examination,
+    Policy,
     Prepared,
+    Release,
+    Remembering,
     Report,
+    RevokedKind,
     Sight,
     ToolCall,
 )
-from ledger import approvals, audit, claims, messages, reviews
+from ledger import approvals, audit, claims, grants, messages, policies, results, reviews, revisions
 from ledger.engine import insert, open_engine, reading, writing
 from ledger.migrate import current_version, upgrade
 from ledger.schema import audit as audit_table
@@ -88,9 +107,23 @@ class Ledger:
         async with writing(self._engine) as connection:
             return await approvals.settle(connection, conclusion)
 
-    async def plan(self, approval_id: str) -> Plan | None:
+    async def plan(self, approval_id: str, payload_sha256: str | None = None) -> Plan | None:
+        """The plan that stands; or the newest one with that hash."""
         async with reading(self._engine) as connection:
-            return await approvals.plan_of(connection, approval_id)
+            return await revisions.plan_of(connection, approval_id, payload_sha256)
+
+    async def revise(self, plan: Plan, event_id: str) -> Plan:
+        async with writing(self._engine) as connection:
+            return await revisions.revise(connection, plan, event_id)
+
+    async def waiting(self, offset: int, limit: int) -> tuple[tuple[str, ...], int | None]:
+        """The ids of open approvals, the oldest first, and where the rest begins."""
+        plans, further = await self.open_plans(offset, limit)
+        return tuple(plan.approval_id for plan in plans), further
+
+    async def open_plans(self, offset: int, limit: int) -> tuple[tuple[Plan, ...], int | None]:
+        async with reading(self._engine) as connection:
+            return await approvals.waiting(connection, datetime.now(UTC), offset, limit)
 
     async def state(self, approval_id: str) -> State | None:
         async with reading(self._engine) as connection:
@@ -106,9 +139,12 @@ class Ledger:
 
     # Messages
 
-    async def intend(self, slot: messages.Slot, *, after_end: bool = False) -> messages.Message | None:
+    async def intend(
+        self, slot: messages.Slot, *, address: Address | None = None, after_end: bool = False
+    ) -> messages.Message | None:
         async with writing(self._engine) as connection:
-            return await messages.intend(connection, slot, datetime.now(UTC), after_end=after_end)
+            now = datetime.now(UTC)
+            return await messages.intend(connection, slot, now, address=address, after_end=after_end)
 
     async def sent(self, slot: messages.Slot, message_id: str, chat_id: str | None, shown: messages.Shown) -> None:
         async with writing(self._engine) as connection:
@@ -118,9 +154,9 @@ class Ledger:
         async with writing(self._engine) as connection:
             await messages.shows(connection, slot, shown)
 
-    async def record(self, approval_id: str) -> messages.Record | None:
+    async def record(self, approval_id: str, payload_sha256: str | None = None) -> messages.Record | None:
         async with reading(self._engine) as connection:
-            return await messages.record_of(connection, approval_id)
+            return await messages.record_of(connection, approval_id, payload_sha256)
 
     # Claims
 
@@ -142,7 +178,15 @@ class Ledger:
 
     async def content(self, approval_id: str) -> bytes | None:
         async with reading(self._engine) as connection:
-            return await claims.content(connection, approval_id)
+            return await results.content(connection, approval_id)
+
+    async def result(self, approval_id: str) -> bytes | None:
+        async with reading(self._engine) as connection:
+            return await results.result(connection, approval_id)
+
+    async def release(self, release: Release) -> Report:
+        async with writing(self._engine) as connection:
+            return await results.release(connection, release)
 
     async def body_ended(self, call: ToolCall, holder: claims.Holder) -> None:
         async with writing(self._engine) as connection:
@@ -151,6 +195,52 @@ class Ledger:
     async def twin(self, payload_sha256: str, namespace: str) -> str | None:
         async with reading(self._engine) as connection:
             return await claims.twin_of(connection, payload_sha256, namespace)
+
+    # Grants and the policy
+
+    async def remember(self, remembering: Remembering) -> Grant | None:
+        async with writing(self._engine) as connection:
+            return await grants.remember(connection, remembering)
+
+    async def grant_for(
+        self,
+        *,
+        tool: str,
+        payload_sha256: str,
+        conversation: str | None,
+        requester: Identity,
+        manifest_sha256: str,
+        risk: Risk,
+        now: datetime,
+    ) -> Grant | None:
+        wanted = grants.Wanted(
+            tool=tool,
+            payload_sha256=payload_sha256,
+            conversation=conversation,
+            requester=requester,
+            manifest_sha256=manifest_sha256,
+            risk=risk,
+        )
+        async with reading(self._engine) as connection:
+            return await grants.grant_for(connection, wanted, now)
+
+    async def grants(self, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
+        async with reading(self._engine) as connection:
+            return await grants.page(connection, offset, limit)
+
+    async def revoke(
+        self, grant_id: str, actor: Identity, *, may_all: bool, surface: Surface, now: datetime
+    ) -> RevokedKind:
+        async with writing(self._engine) as connection:
+            return await grants.revoke(connection, grant_id, actor, may_all=may_all, surface=surface, now=now)
+
+    async def put_policy(self, text: str, sha256: str, now: datetime) -> None:
+        async with writing(self._engine) as connection:
+            await policies.put(connection, text, sha256, now)
+
+    async def policy(self) -> Policy | None:
+        async with reading(self._engine) as connection:
+            return await policies.in_force(connection)
 
     # Reviews
 

@@ -9,20 +9,36 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.contracts import Frozen, Judged, Outcome, Plan, Settlement, VerdictKind
+from assent.contracts import (
+    Address,
+    DecisionKind,
+    Frozen,
+    Judged,
+    Outcome,
+    Plan,
+    Settlement,
+    Stage,
+    VerdictKind,
+)
 from assent.messages import AuditEntry, AuditEvent
 from assent.payload import sha256
 from ledger import audit
 from ledger.engine import insert, inserted
 from ledger.reviews import settlement_of
+from ledger.revisions import edited_by, plan_of, standing_plan
 from ledger.schema import approvals, claims, decisions, messages
 
 
 class MessageKind(StrEnum):
     CARD = "card"
+    RESULT = "result"
     FILE = "file"
     REVIEW = "review"
     NOTICE = "notice"
+
+
+_ASKING = (MessageKind.CARD, MessageKind.RESULT)
+"""The messages that people decide on."""
 
 
 class Shown(StrEnum):
@@ -58,13 +74,19 @@ class Message(Frozen):
     message_id: str | None
     chat_id: str | None
     shown: Shown | None
+    address: Address | None = None
+    """Where it goes, if that is not what the plan says of its place."""
 
 
 class Record(Frozen):
     """All that a card of an approval is made of."""
 
     plan: Plan
+    """The one that stands, or by which it ended."""
     decided: Judged | None
+    """The decision about the call that stands."""
+    approvals: tuple[Judged, ...] = ()
+    """The approvals of what the plan holds, in order."""
     outcome: Outcome | None
     closed_at: datetime | None
     settlement: Settlement | None
@@ -73,17 +95,26 @@ class Record(Frozen):
     messages: tuple[Message, ...]
 
 
-async def intend(connection: AsyncConnection, slot: Slot, now: datetime, *, after_end: bool = False) -> Message | None:
+async def intend(
+    connection: AsyncConnection,
+    slot: Slot,
+    now: datetime,
+    *,
+    address: Address | None = None,
+    after_end: bool = False,
+) -> Message | None:
     """Note that a message is about to be sent; None if the approval has ended, and nothing may be sent any more.
 
+    address: where it goes, if the plan does not say; the first that was said stays.
     after_end: whether it is about what came after.
     """
     status = select(approvals.c.status).where(approvals.c.approval_id == slot.approval_id).with_for_update()
     if (await connection.execute(status)).scalar_one_or_none() is not None and not after_end:
         return None
-    row = insert(connection, messages).values(**slot.model_dump(), tried_at=audit.stamp(now))
+    where = address.model_dump_json() if address else None
+    row = insert(connection, messages).values(**slot.model_dump(), tried_at=audit.stamp(now), address=where)
     if await inserted(connection, row.on_conflict_do_nothing()):
-        return Message(slot=slot, message_id=None, chat_id=None, shown=None)
+        return Message(slot=slot, message_id=None, chat_id=None, shown=None, address=address)
     return _message((await connection.execute(select(messages).where(*_is(slot)))).one())
 
 
@@ -93,11 +124,12 @@ async def sent(
     """The message is there, under this id."""
     fresh = update(messages).where(*_is(slot), messages.c.message_id.is_(None))
     changed = await connection.execute(fresh.values(message_id=message_id, chat_id=chat_id, shown=shown))
-    if changed.rowcount and slot.kind is MessageKind.CARD:
+    if changed.rowcount and slot.kind in _ASKING:
+        which = "" if slot.kind is MessageKind.CARD else f"{slot.kind}:"
         entry = AuditEntry(
             event=AuditEvent.DELIVER,
             at=now,
-            once=f"deliver:{slot.generation}:{slot.place}",
+            once=f"deliver:{which}{slot.generation}:{slot.place}",
             message_id=message_id,
         )
         await audit.append(connection, slot.approval_id, [entry])
@@ -116,24 +148,63 @@ async def messages_of(connection: AsyncConnection, approval_id: str) -> tuple[Me
     return tuple(_message(row) for row in found)
 
 
-async def record_of(connection: AsyncConnection, approval_id: str) -> Record | None:
-    """What the ledger knows of an approval that has a plan."""
+async def record_of(connection: AsyncConnection, approval_id: str, payload_sha256: str | None = None) -> Record | None:
+    """What the ledger knows of an approval that has a plan.
+
+    payload_sha256: which of its plans is meant, if not the one that stands.
+    """
     row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
     if row is None or row.plan is None:
         return None
-    judged = await connection.execute(select(decisions.c.judged).where(decisions.c.approval_id == approval_id))
-    plan = Plan.model_validate_json(row.plan)
-    twin = select(claims.c.idempotency_key).where(claims.c.approval_id == plan.frozen_twin)
-    known = [Judged.model_validate_json(text) for text in judged.scalars()]
+    plan = await plan_of(connection, approval_id, payload_sha256) or await standing_plan(connection, row)
+    accepted = [
+        judged
+        for judged in await judged_of(connection, approval_id)
+        if judged.verdict is VerdictKind.ACCEPTED and judged.stage is Stage.CALL and judged.kind in _DECIDING
+    ]
     return Record(
         plan=plan,
-        decided=next((one for one in known if one.verdict is VerdictKind.ACCEPTED), None),
+        decided=accepted[-1] if accepted else None,
+        approvals=_approving(accepted, plan, await edited_by(connection, plan)),
         outcome=Outcome.model_validate_json(row.outcome) if row.outcome else None,
         closed_at=datetime.fromisoformat(row.closed_at) if row.closed_at else None,
         settlement=await settlement_of(connection, approval_id),
-        twin_key=(await connection.execute(twin)).scalars().first() if plan.frozen_twin else None,
+        twin_key=await _twin_key(connection, plan) if plan.frozen_twin else None,
         messages=await messages_of(connection, approval_id),
     )
+
+
+async def judged_of(connection: AsyncConnection, approval_id: str, limit: int | None = None) -> list[Judged]:
+    """The decisions on an approval, in the order in which they were received."""
+    found = await connection.execute(
+        select(decisions)
+        .where(decisions.c.approval_id == approval_id)
+        .order_by(decisions.c.place, decisions.c.event_id)
+        .limit(limit)
+    )
+    rows = [(Judged.model_validate_json(row.judged), row.place) for row in found]
+    return [judged for judged, _ in sorted(rows, key=lambda row: (row[0].received_at, row[1]))]
+
+
+_DECIDING = (DecisionKind.APPROVE, DecisionKind.EDIT, DecisionKind.REJECT)
+
+
+def _approving(accepted: list[Judged], plan: Plan, edit: str | None) -> tuple[Judged, ...]:
+    """Who approved what the plan holds: the edit that made it, though it saw another, and nobody before it."""
+    since = next((n for n, judged in enumerate(accepted) if judged.event_id == edit), 0)
+    seen = (None, plan.payload_sha256) if edit is None else (plan.payload_sha256,)
+    return tuple(
+        judged
+        for judged in accepted[since:]
+        if judged.event_id == edit or (judged.kind is DecisionKind.APPROVE and judged.payload_sha256 in seen)
+    )
+
+
+async def _twin_key(connection: AsyncConnection, plan: Plan) -> str | None:
+    found = select(claims.c.idempotency_key).where(
+        claims.c.approval_id == plan.frozen_twin, claims.c.payload_sha256 == plan.payload_sha256
+    )
+    return (await connection.execute(found)).scalars().first()
 
 
 def _is(slot: Slot) -> list[Any]:
@@ -146,4 +217,5 @@ def _message(row: Any) -> Message:
         message_id=row.message_id,
         chat_id=row.chat_id,
         shown=row.shown,
+        address=Address.model_validate_json(row.address) if row.address else None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, select, update
+from sqlalchemy import Row, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.content import Content, storable
@@ -13,8 +13,9 @@ from assent.contracts import Frozen, Plan, Ruled, RuledKind, RulingKind, Settlem
 from assent.messages import AuditEntry, AuditEvent, Examination, LateResult, ReportKind, Sight
 from assent.payload import sha256
 from ledger import audit
-from ledger.claims import claim_of, content_of, lock, root_of
 from ledger.engine import insert
+from ledger.results import claim_of, content_of, is_readable, path_of, root_of
+from ledger.revisions import with_hash
 from ledger.schema import ClaimState, approvals, claims, late_results, settlements
 
 _PREVIEW = 2000
@@ -47,7 +48,7 @@ async def root_sight(connection: AsyncConnection, consent: str) -> Sight | None:
 async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
     """Settle a frozen call by compare-and-set: of two who say something of it, the first is heard."""
     call = examination.frozen.call
-    await lock(connection, call.approval_id)
+    await audit.lock(connection, call.approval_id)
     if standing := await settlement_of(connection, call.approval_id):
         return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=standing)
     root = await root_of(connection, call.consent)
@@ -57,7 +58,9 @@ async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
     assert claim is not None, "a claim is never deleted"
     kind = _KINDS.get(ClaimState(claim.state))
     assert kind is not None, "it was moved above, or before"
-    settlement = _settlement(examination, claim, kind)
+    settlement = _settlement(examination, kind)
+    if await _all_may_read(connection, (call.approval_id, *settlement.also), claim):
+        settlement = _with_content(settlement, claim)
     for approval_id in (call.approval_id, *settlement.also):
         row = insert(connection, settlements).values(
             approval_id=approval_id,
@@ -72,13 +75,20 @@ async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
 async def settlement_of(connection: AsyncConnection, approval_id: str) -> Settlement | None:
     found = select(settlements.c.settlement).where(settlements.c.approval_id == approval_id)
     text = (await connection.execute(found)).scalar_one_or_none()
-    return Settlement.model_validate_json(text) if text else None
+    if text is None:
+        return None
+    settlement, claim = Settlement.model_validate_json(text), await claim_of(connection, approval_id)
+    if settlement.kind is not RulingKind.EXECUTED or settlement.content is not None or claim is None:
+        return settlement
+    path = await path_of(connection, claim)  # its content was left out; it may have been released since
+    return _with_content(settlement, path[-1]) if is_readable(path) else settlement
 
 
 async def orphans(connection: AsyncConnection, now: datetime) -> list[Orphan]:
     """Claims that should have ended by now, whatever became of them."""
+    edited = with_hash(claims.c.approval_id, claims.c.payload_sha256).correlate(claims).scalar_subquery()
     rows = await connection.execute(
-        select(claims.c.consent, claims.c.began_at, approvals.c.plan)
+        select(claims.c.consent, claims.c.began_at, func.coalesce(edited, approvals.c.plan).label("plan"))
         .join(approvals, approvals.c.approval_id == claims.c.approval_id)
         .outerjoin(settlements, settlements.c.approval_id == claims.c.approval_id)
         .where(claims.c.state.in_((ClaimState.STARTED, ClaimState.UNKNOWN)), settlements.c.approval_id.is_(None))
@@ -110,14 +120,27 @@ async def _move(connection: AsyncConnection, consent: str, examination: Examinat
         await connection.execute(unknown.values(state=ClaimState.FAILED, error=storable(report.reason)))
 
 
-def _settlement(examination: Examination, claim: Row[Any], kind: RulingKind) -> Settlement:
+async def _all_may_read(connection: AsyncConnection, approval_ids: tuple[str, ...], root: Row[Any]) -> bool:
+    """Whether the result is sealed for none of those who wait for it."""
+    for approval_id in approval_ids:
+        claim = await claim_of(connection, approval_id)
+        if not is_readable(await path_of(connection, claim if claim is not None else root)):
+            return False
+    return True
+
+
+def _with_content(settlement: Settlement, claim: Row[Any]) -> Settlement:
+    if claim.content is None:
+        return settlement
+    shown = content_of(claim).report(ReportKind.EXECUTED)
+    return settlement.model_copy(update={"content": shown.content, "truncated": shown.truncated})
+
+
+def _settlement(examination: Examination, kind: RulingKind) -> Settlement:
     frozen, ruling, report = examination.frozen, examination.ruling, examination.report
-    shown = content_of(claim).report(ReportKind.EXECUTED) if claim.content is not None else None
     return Settlement(
         approval_id=frozen.call.approval_id,
         kind=kind,
-        content=shown.content if shown else None,
-        truncated=shown.truncated if shown else False,
         settled_by=ruling.operator if ruling else None,
         surface=ruling.surface if ruling else Surface.PROBE,
         reason=ruling.reason if ruling else report.reason if report else None,

@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0003"
+VERSION = "0004"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -38,6 +38,13 @@ approvals = Table(
     Column("status", Text),
     Column("outcome", Text),
     Column("closed_at", Text),
+    Column("revision", Integer, nullable=False, server_default="0"),
+    Index(
+        "approvals_open",
+        "created_at",
+        sqlite_where=text("status IS NULL"),
+        postgresql_where=text("status IS NULL"),
+    ),
     Index(
         "approvals_open_in_thread",
         "thread_id",
@@ -45,6 +52,20 @@ approvals = Table(
         postgresql_where=text("status IS NULL"),
     ),
 )
+
+"""`plan` is the plan as it was prepared; `revision` says which edit of it stands, 0 if none does."""
+
+revisions = Table(
+    "revisions",
+    metadata,
+    Column("approval_id", Text, primary_key=True),
+    Column("revision", Integer, primary_key=True, autoincrement=False),
+    Column("event_id", Text, nullable=False),
+    Column("payload_sha256", Text, nullable=False),
+    Column("plan", Text, nullable=False),
+    Index("revisions_event", "approval_id", "event_id", unique=True),
+)
+"""What plans became when people changed their arguments."""
 
 conversations = Table("conversations", metadata, Column("thread_id", Text, primary_key=True))
 """One row to lock per conversation, so that two requests cannot take its slot at once."""
@@ -55,7 +76,9 @@ decisions = Table(
     Column("approval_id", Text, primary_key=True),
     Column("event_id", Text, primary_key=True),
     Column("judged", Text, nullable=False),
+    Column("place", Integer, nullable=False, server_default="0"),
 )
+"""`place` orders decisions that were received at the same moment."""
 
 _ACTIVE = text("state IN ('started', 'executed', 'unknown')")
 _UNKNOWN = text("state = 'unknown'")
@@ -81,10 +104,14 @@ claims = Table(
     Column("answer", Text),
     Column("answered_by", Text),
     Column("body_ended", Integer, nullable=False, server_default="0"),
+    Column("sealed", Integer, nullable=False, server_default="0"),
+    Column("released", Text),
     Index("claims_one_active_per_key", "idempotency_key", unique=True, sqlite_where=_ACTIVE, postgresql_where=_ACTIVE),
     Index("claims_unknown_payload", "payload_sha256", sqlite_where=_UNKNOWN, postgresql_where=_UNKNOWN),
     Index("claims_started", "began_at", sqlite_where=_STARTED, postgresql_where=_STARTED),
 )
+
+"""A `sealed` claim's result is told only while `released` is that result's hash."""
 
 late_results = Table(
     "late_results",
@@ -121,8 +148,33 @@ messages = Table(
     Column("message_id", Text),
     Column("chat_id", Text),
     Column("shown", Text),
+    Column("address", Text),
 )
 """What was sent to Feishu. A row without a message id was tried: it may have arrived or not."""
+
+grants = Table(
+    "grants",
+    metadata,
+    Column("grant_id", Text, primary_key=True),
+    Column("tool", Text, nullable=False),
+    Column("payload_sha256", Text),
+    Column("granted", Text, nullable=False),
+    Column("granted_at", Text, nullable=False),
+    Column("revoked_at", Text),
+    Column("revoked_by", Text),
+    Index("grants_of_tool", "tool", "payload_sha256"),
+)
+"""Decisions that are remembered: `granted` is the grant as it was given."""
+
+policies = Table(
+    "policies",
+    metadata,
+    Column("n", Integer, primary_key=True, autoincrement=False),
+    Column("text", Text, nullable=False),
+    Column("sha256", Text, nullable=False),
+    Column("since", Text, nullable=False),
+)
+"""Every policy that was in force, in order; the last one is."""
 
 catalogue = Table(
     "catalogue",

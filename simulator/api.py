@@ -114,6 +114,26 @@ async def chats(request: Request) -> list[dict[str, Any]]:
     ]
 
 
+class Members(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    members: list[str] = Field(min_length=1)
+    """open ids"""
+
+
+@router.put("/chats/{chat_id}/members")
+async def put_members(request: Request, chat_id: str, asked: Members) -> dict[str, Any]:
+    """Let these people be in a group, and nobody else, until the next reset."""
+    simulator = _simulator(request)
+    chat = simulator.chats.get(chat_id)
+    if chat is None or chat.kind != "group":
+        raise HTTPException(404, "no such group")
+    if unknown := [each for each in asked.members if people.find("open_id", each) is None]:
+        raise HTTPException(422, f"nobody is called {', '.join(unknown)}")
+    simulator.set_members(chat, tuple(dict.fromkeys(asked.members)))
+    return {"chat_id": chat_id, "members": simulator.chats[chat_id].members}
+
+
 @router.get("/links")
 async def links(request: Request) -> list[dict[str, Any]]:
     return list(_simulator(request).settings.links)

@@ -177,11 +177,32 @@ def _require_clickable(message: Message, element: Element, asked: Click) -> None
     for name in filled.keys() - fields.keys():
         raise CannotClick(f"the form has no field {name}")
     for name, field in fields.items():
-        given = filled.get(name, field.properties.get("default_value"))
+        given = filled.get(name, _untouched(field))
+        if name in filled and not _is_offered(field, given):
+            raise CannotClick(f"the field {name} does not offer this")
         if field.properties.get("required") is True and given in (None, "", []):
             raise CannotClick(f"the field {name} is required")
         if isinstance(given, str) and len(given) > field.properties.get("max_length", 1000) and field.tag == "input":
             raise CannotClick(f"the field {name} is too long")
+
+
+def _untouched(field: Element) -> Any:
+    """What a field holds before anybody fills it in; None for a choice that was not made."""
+    kept = {"input": ("default_value", ""), "checker": ("checked", False)}
+    if field.tag in ("select_static", "select_person"):
+        return field.properties.get("initial_option")
+    name, otherwise = kept.get(field.tag, ("selected_values", None))
+    return field.properties.get(name, otherwise)
+
+
+def _is_offered(field: Element, given: Any) -> bool:
+    """Whether a choice is one of those that the client shows; without a list of people those of the chat."""
+    if field.tag not in ("select_static", "select_person") or given in (None, ""):
+        return True
+    offered = [option.get("value") for option in field.properties.get("options") or []]
+    if field.tag == "select_person" and not offered:
+        return people.find("open_id", str(given)) is not None
+    return given in offered
 
 
 def _is_submit(element: Element) -> bool:
@@ -206,11 +227,8 @@ def _action(message: Message, element: Element | None, asked: Click) -> dict[str
     if name:
         action["name"] = name
     if element is not None and _is_submit(element):
-        untouched = {
-            field.name: field.properties.get("default_value", "")
-            for field in _fields_of(message, element)
-            if field.tag == "input"
-        }
+        fields = {field.name: _untouched(field) for field in _fields_of(message, element)}
+        untouched = {name: value for name, value in fields.items() if value is not None}
         action["form_value"] = {**untouched, **(asked.form_value or {})}
     elif asked.form_value is not None:
         action["form_value"] = asked.form_value

@@ -7,7 +7,7 @@ import json
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from simulator.faults import Faults
@@ -136,6 +136,11 @@ class Simulator:
 
     def private_chat(self, person: Person) -> Chat:
         return self._private[private_chat(person).chat_id]
+
+    def set_members(self, chat: Chat, members: tuple[str, ...]) -> None:
+        """Let these people be in a group, and nobody else."""
+        self.chats[chat.chat_id] = replace(chat, members=members)
+        self.tell("members", chat_id=chat.chat_id)
 
     # Messages
 

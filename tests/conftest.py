@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,10 +17,12 @@ import asyncpg
 import pytest
 from temporalio.client import Client
 
+import activities.policy
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from activities.review_cards import ReviewCards
 from assent import ApprovalHandle, Assent, Identity, Outcome
+from assent.payload import sha256
 from assent.settings import Settings
 from assent.tools import registry
 from cards import Wording
@@ -110,6 +112,15 @@ class Service:
         assert verdict.kind == "accepted", verdict
         return await handle.outcome()
 
+    @asynccontextmanager
+    async def policy(self, text: str) -> AsyncIterator[None]:
+        """Rules that are in force for a while."""
+        await self.ledger.put_policy(text, sha256(text), datetime.now(UTC))
+        try:
+            yield
+        finally:
+            await self.ledger.put_policy("", sha256(""), datetime.now(UTC))
+
     async def events(self, approval_id: str) -> list[str]:
         """The audit's events of one approval."""
         return [entry.event.value for entry in await self.ledger.entries(approval_id)]
@@ -122,6 +133,7 @@ async def open_service(
 
     more: further settings, for example of a Feishu app.
     """
+    activities.policy.FRESH_FOR = 0.0  # tests change the policy and go on at once
     settings = Settings(
         database_url=url,
         heartbeat_timeout=HEARTBEAT,

@@ -35,7 +35,8 @@ async def test_every_operation_names_its_problems(web: Web) -> None:
         "/v1/approvals", "/v1/approvals/{approval_id}", "/v1/approvals/{approval_id}/cancel",
         "/v1/approvals/{approval_id}/decide", "/v1/approvals/{approval_id}/content", "/v1/tools",
         "/v1/audit/{approval_id}", "/v1/frozen", "/v1/frozen/{approval_id}/settle",
-        "/v1/approvals/{approval_id}/settlement",
+        "/v1/approvals/{approval_id}/settlement", "/v1/approvals/{approval_id}/result", "/v1/inbox", "/v1/grants",
+        "/v1/grants/{grant_id}",
     } <= set(paths)  # fmt: skip
     for path, methods in paths.items():
         for operation in methods.values() if path.startswith("/v1/") else ():

@@ -163,7 +163,7 @@ def test_buttons_carry_what_a_decision_is_bound_to() -> None:
     }
     assert found["approve"]["behaviors"] == [{"type": "callback", "value": expected}]
     assert found["reject"]["behaviors"] == [{"type": "callback", "value": {**expected, "decision": "reject"}}]
-    [form] = [each for each in shown["body"]["elements"] if each["tag"] == "form"]
+    form = next(each for each in shown["body"]["elements"] if each.get("name") == "rejection")
     reason = next(each for each in objects(form) if each.get("tag") == "input")
     assert (reason["name"], reason["max_length"], reason["required"]) == ("reason", 500, False)
     assert found["approve"] in shown["body"]["elements"]
@@ -321,7 +321,7 @@ def test_what_does_not_fit_is_in_the_file_and_the_card_says_so() -> None:
 
 def test_nobody_approves_what_could_not_be_read() -> None:
     shown = built(Showing(plan=plan({"body": "x" * 100_000})))
-    assert set(buttons(shown)) == {"reject"}
+    assert set(buttons(shown)) == {"reject", "delegate"}
     assert "it cannot be approved here" in said(shown)
 
 

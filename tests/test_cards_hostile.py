@@ -4,21 +4,37 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.contracts import Approvers, Identity, Outcome, Plan, Settlement, Status
+from assent.contracts import (
+    Approvers,
+    Edit,
+    Execution,
+    Identity,
+    Outcome,
+    Permission,
+    Plan,
+    Progress,
+    Risk,
+    Rule,
+    Settlement,
+    Status,
+)
+from assent.fields import typed
 from assent.messages import Examined
 from assent.payload import sha256
 from cards import Attachment, ReviewShowing, Showing, card, overflow, review_card, settled_notice
 from cards.safe import markdown, visible
 from tests.properties import unhurried
 from tests.test_cards import APPROVED, NOW, REJECTED, WORDING, plan
+from tests.test_cards_permissions import GRANT
 from tests.test_cards_reviews import ENDED, LATE, REFUTED, SETTLED, frozen
-from tests.test_cards_rules import check, markdowns, plain_texts
+from tests.test_cards_rules import check, markdowns, objects, plain_texts
 
 ATTACKS = [
     "<at id=all></at>",
@@ -270,3 +286,61 @@ def test_a_mention_needs_an_id_that_can_be_nothing_else() -> None:
     assert not [line for line in markdowns(shown) if "<at " in line]
     both = Identity(open_id="<at id=all>", user_id="u_1")
     assert "<at id=u_1></at>" in markdowns(read(Showing(plan=plan(approvers=Approvers.of([both])))))
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: ascii(attack[:20]))
+def test_an_attack_through_policy_edits_grants_and_people_stays_text(attack: str) -> None:
+    text = storable(attack)
+    person = Identity(open_id=" ".join(text[:50].split()) or "x")
+    arguments = {"value": attack, attack[:3000]: "name"}
+    before = asked({"value": "other", "gone": attack})
+    hostile = asked(arguments, approvers=Approvers.of([person] * 3))
+    edit = Edit(
+        by=person,
+        proposed_payload=before.payload,
+        proposed_payload_sha256=before.payload_sha256,
+        payload=hostile.payload,
+        payload_sha256=hostile.payload_sha256,
+    )
+    chat = Approvers(kind=Approvers.Kind.CHAT, chat_id=person.open_id)
+    more = {
+        "warnings": (text[:4000], text[:4000]),
+        "rule": Rule(name=text[:500] or "x", policy_sha256="0" * 64),
+        "edit": edit,
+        "grant": GRANT.model_copy(update={"granted_by": person}),
+        "permission": Permission(execution=Execution.ASK_ONCE),
+        "remember_for": timedelta(days=7),
+        "risk": Risk.HIGH,
+    }
+    bold = hostile.model_copy(update=more)
+    judged = APPROVED.model_copy(update={"actor": person})
+    progress = Progress(approvers=chat, stages=2, approvals=(judged,) * 20, delegations=((person, person),) * 9)
+    schema = {"properties": {name: {"type": "string"} for name in arguments}}
+    file = attached(bold)
+    read(Showing(plan=bold, progress=progress, called_in=(person,) * 40, parameters=schema, attachment=file))
+    read(Showing(plan=bold, parameters=schema))
+    denied = Outcome(approval_id="inv-42", status=Status.REJECTED, reason=text[:4000])
+    withheld = denied.model_copy(update={"status": Status.EXECUTED, "withheld": True, "withheld_reason": text[:4000]})
+    for outcome in (denied, withheld.model_copy(update={"approved_by": (person,) * 30, "edit": edit})):
+        read(Showing(plan=bold, outcome=outcome, ended_at=NOW))
+        read(Showing(plan=bold.model_copy(update={"grant": None}), outcome=outcome, approvals=(judged,) * 30))
+
+
+@given(arguments=st.dictionaries(TEXT, VALUES, max_size=12))
+@settings(unhurried, max_examples=30)
+def test_any_arguments_make_a_form_that_changes_nothing_by_itself(arguments: dict[str, Any]) -> None:
+    shown = read(Showing(plan=asked(arguments, sensitive=()), parameters={}))
+    forms = [each for each in shown["body"]["elements"] if each.get("name") == "editing"]
+    for form in forms:
+        [names] = [
+            behavior["value"]["fields"]
+            for each in objects(form)
+            for behavior in each.get("behaviors", ())
+            if "fields" in behavior["value"]
+        ]
+        inputs = {each["name"]: each for each in objects(form) if each.get("tag") in ("input", "select_static")}
+        sent = {
+            name: str(inputs[f"arg_{n}"].get("default_value", inputs[f"arg_{n}"].get("initial_option")))
+            for n, name in enumerate(names)
+        }
+        assert typed({}, arguments, sent) == arguments

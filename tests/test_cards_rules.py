@@ -28,8 +28,10 @@ _PROPERTIES = {
     "button": {"tag", "name", "type", "width", "text", "behaviors", "confirm", "form_action_type"},
     "input": {
         *("tag", "name", "input_type", "rows", "auto_resize", "max_rows", "max_length", "width", "required"),
-        *("placeholder", "label", "label_position"),
+        *("placeholder", "label", "label_position", "default_value"),
     },
+    "select_static": {"tag", "name", "width", "required", "options", "initial_option"},
+    "select_person": {"tag", "name", "width", "required", "placeholder"},
 }
 _OURS = re.compile(
     r"<at id=[A-Za-z0-9_-]{1,64}></at>"
@@ -64,7 +66,8 @@ def check(text: str) -> dict[str, Any]:
 
 
 def _check_forms(card: dict[str, Any]) -> None:
-    named = [each["name"] for each in objects(card["body"]) if each.get("tag") in ("button", "input", "form")]
+    tags = ("button", "input", "form", "select_static", "select_person")
+    named = [each["name"] for each in objects(card["body"]) if each.get("tag") in tags]
     assert len(named) == len(set(named))
     at_root = [each for each in card["body"]["elements"] if each["tag"] == "form"]
     assert len(at_root) == sum(each.get("tag") == "form" for each in objects(card))

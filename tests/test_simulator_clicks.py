@@ -356,3 +356,33 @@ async def test_a_shortcut_posts_its_body_with_the_blanks_filled_in(hook: Webhook
     assert headers["authorization"] == "Bearer abc"
     assert (sent["requester"], sent["to"], sent["n"]) == ("open_id:ou_requester", ["oc_team"], 1)
     assert len(sent["id"]) > len("try-")
+
+
+_KIND = {
+    "tag": "select_static",
+    "name": "kind",
+    "initial_option": "a",
+    "options": [{"text": text("A"), "value": "a"}, {"text": text("B"), "value": "b"}],
+}
+_WHO = {"tag": "select_person", "name": "who", "required": True}
+
+
+async def test_a_choice_that_nobody_changed_is_sent_along(platform: Feishu, hook: Webhook) -> None:
+    note = {"tag": "input", "name": "note", "default_value": "kept"}
+    agreed = {"tag": "checker", "name": "agreed", "text": text("Agreed")}
+    message_id = await platform.sent(card(form(_KIND, _WHO, note, agreed)))
+    await platform.click(message_id, name="reject", form_value={"who": "ou_operator"})
+    sent = hook.opened()["event"]["action"]["form_value"]
+    assert sent == {"kind": "a", "who": "ou_operator", "note": "kept", "agreed": False}
+
+
+async def test_nobody_can_choose_what_is_not_offered(platform: Feishu) -> None:
+    message_id = await platform.sent(card(form(_KIND, _WHO)))
+    for filled, why in (
+        ({"kind": "c", "who": "ou_operator"}, "does not offer this"),
+        ({"who": "ou_nobody"}, "does not offer this"),
+        ({"kind": "b"}, "is required"),
+    ):
+        answer = await refused(platform, message_id=message_id, name="reject", form_value=filled)
+        assert answer.status_code == 409
+        assert why in answer.json()["detail"]

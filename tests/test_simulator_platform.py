@@ -265,3 +265,23 @@ async def test_the_app_is_told_how_long_to_wait(platform: Feishu, clock: Clock) 
 async def test_benchmarks_can_do_without_limits() -> None:
     async with feishu(Settings(limits=False)) as unlimited:
         assert {business_code(await unlimited.send(card())) for _ in range(60)} == {0}
+
+
+async def test_members_of_a_group_can_change_until_the_next_reset(platform: Feishu) -> None:
+    async def members() -> set[str]:
+        answer = await platform.call("GET", "/im/v1/chats/oc_ops/members?member_id_type=open_id")
+        return {item["member_id"] for item in answer.json()["data"]["items"]}
+
+    changed = await platform.http.put("/api/chats/oc_ops/members", json={"members": ["ou_outsider", "ou_outsider"]})
+    assert changed.json() == {"chat_id": "oc_ops", "members": ["ou_outsider"]}
+    assert await members() == {"ou_outsider"}
+    for chat, given, status in (
+        ("oc_none", ["ou_outsider"], 404),
+        ("oc_p2p_requester", ["ou_outsider"], 404),
+        ("oc_ops", ["ou_nobody"], 422),
+        ("oc_ops", [], 422),
+    ):
+        refused = await platform.http.put(f"/api/chats/{chat}/members", json={"members": given})
+        assert refused.status_code == status
+    await platform.http.post("/api/reset")
+    assert await members() == {"ou_operator", "ou_approver"}

@@ -11,7 +11,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from assent import Identity, ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResult, tool
+from assent import (
+    Approvers,
+    Execution,
+    Identity,
+    Permission,
+    ProbeAnswer,
+    ProbeResult,
+    ResultReview,
+    ToolContext,
+    ToolOutcome,
+    ToolResult,
+    tool,
+)
 
 LI_LEI = Identity(open_id="ou_lilei", union_id="on_lilei")
 HAN_MEIMEI = Identity(open_id="ou_han")
@@ -222,3 +234,69 @@ def pass_gate(gate: str) -> None:
     """Hold the process here until the test creates the file."""
     while not Path(gate).exists():
         time.sleep(0.01)
+
+
+# Who may say yes, to what, how often
+
+PEOPLE = tuple(Identity(open_id=f"ou_p{n}") for n in range(5))
+CHIEFS = tuple(Identity(open_id=f"ou_c{n}") for n in range(2))
+
+
+@tool(approvers=Approvers(kind=Approvers.Kind.PEOPLE, people=PEOPLE, threshold=3, exclude_requester=True))
+def by_three(path: str, amount: int = 1) -> dict[str, int]:
+    """Needs three of five, none of them who asked."""
+    return {"marks": leave_mark(path), "amount": amount}
+
+
+@tool(
+    approvers=Approvers(
+        kind="people",
+        people=PEOPLE,
+        threshold=2,
+        exclude_requester=True,
+        rejections=2,
+        then=(Approvers(kind=Approvers.Kind.PEOPLE, people=CHIEFS),),
+    )
+)
+def by_stages(path: str, amount: int = 1) -> dict[str, int]:
+    """Needs two of five, then one of two."""
+    return {"marks": leave_mark(path), "amount": amount}
+
+
+@tool(permission=Permission(execution=Execution.AUTO))
+def at_once(path: str) -> int:
+    """Runs without asking."""
+    return leave_mark(path)
+
+
+@tool(permission="moderate", risk="low")
+def ask_once(path: str, note: str = "none") -> int:
+    """Asks the first time."""
+    return leave_mark(path)
+
+
+@tool(permission="moderate", risk="low", queue="nobody", timeout=timedelta(minutes=2))
+def ask_once_unserved(path: str) -> int:
+    """Asks the first time, and nobody runs it."""
+    return leave_mark(path)
+
+
+@tool(permission=Permission(execution=Execution.DENY))
+def never(path: str) -> int:
+    """May not run."""
+    return leave_mark(path)
+
+
+@tool(require_result_approval=True, sensitive=("secret",))
+def looked_at(path: str, say: str = "hello", secret: str = "s3cret") -> dict[str, Any]:
+    """Its result is looked at first."""
+    return {"marks": leave_mark(path), "say": say}
+
+
+@tool(permission=Permission(result=ResultReview.ON_ERROR))
+def looked_at_on_error(path: str, how: str) -> ToolResult:
+    """Its failures are looked at first."""
+    leave_mark(path)
+    if how == "raise":
+        raise RuntimeError("a private matter")
+    return ToolResult(ToolOutcome(how), {"said": "a private matter"})

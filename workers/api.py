@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import uuid
 from datetime import UTC, datetime, timedelta
+from itertools import takewhile
 from typing import Annotated
 
 from fastapi import Query, Response
 
 from assent.contracts import Decision, Phase, State, Status, Surface, Verdict
-from assent.door import Approval, invalid, parse_request
+from assent.door import Approval, check_decision, invalid, parse_request
 from assent.errors import NotAllowed, Unavailable
 from assent.messages import Withdrawal
 from assent.problems import Code
@@ -36,9 +37,12 @@ from workers.desk import (
     TheDesk,
     agents_router,
     in_time,
+    may_judge,
     may_list,
+    told,
     visible,
 )
+from workers.inbox_api import refuse_who_may_not_decide
 from workers.problems import documented, refuse
 from workers.tokens import Agent
 
@@ -74,7 +78,7 @@ async def ask(asked: NewApproval, desk: TheDesk, agent: TheAgent, response: Resp
         state = await desk.door.state(approval_id, _TAKEN_WITHIN if is_new else STATE_WITHIN)
     except Unavailable:
         return ApprovalView(approval_id=approval_id, phase=Phase.PREPARING)
-    return await _view(desk, state)
+    return await _view(desk, agent, state)
 
 
 def _refuse_beyond_rights(asked: NewApproval, agent: Agent) -> None:
@@ -112,7 +116,7 @@ async def look(
     wait: Annotated[int, Query(ge=0, le=MAX_WAIT, description="Seconds to wait for the end, if need be.")] = 0,
 ) -> ApprovalView:
     """The approval as it stands; with `wait`, as soon as it has ended or the wait is over."""
-    return await _view(desk, await visible(desk, agent, approval_id), wait)
+    return await _view(desk, agent, await visible(desk, agent, approval_id), wait)
 
 
 @router.post("/approvals/{approval_id}/cancel", tags=["approvals"], responses=documented(409))
@@ -126,35 +130,36 @@ async def cancel(
     await visible(desk, agent, approval_id)
     withdrawal = Withdrawal(reason=wish.reason, actor=wish.actor, surface=Surface.HTTP)
     await desk.door.withdraw(approval_id, withdrawal)
-    return await _view(desk, await desk.door.state(approval_id, STATE_WITHIN))
+    return await _view(desk, agent, await desk.door.state(approval_id, STATE_WITHIN))
 
 
 @router.post("/approvals/{approval_id}/decide", tags=["approvals"], responses=documented(409))
-async def decide(approval_id: ApprovalId, told: NewDecision, desk: TheDesk, agent: TheAgent) -> Verdict:
+async def decide(approval_id: ApprovalId, made: NewDecision, desk: TheDesk, agent: TheAgent) -> Verdict:
     """Tell what a person decided, with a token that may. No token decides what it asked for itself."""
-    if not agent.may_decide:
-        raise NotAllowed(f"the token {agent.name!r} may not decide.")
-    if not agent.may_act_for(told.actor):
-        raise NotAllowed(f"the token {agent.name!r} may not decide on behalf of {told.actor}, by all ids given.")
+    refuse_who_may_not_decide(agent, made.actor)
     state = await visible(desk, agent, approval_id)
     if state.asked_by == agent.name:
         raise NotAllowed(f"the token {agent.name!r} asked for this approval, so it may not decide it.")
     try:
         decision = Decision(
             approval_id=approval_id,
-            kind=told.decision,
-            payload_sha256=told.payload_sha256,
-            actor=told.actor,
-            event_id=told.event_id or str(uuid.uuid4()),
-            delivery_id=told.delivery_id or uuid.uuid4().hex,
-            stage=told.stage,
-            reason=told.reason,
+            kind=made.decision,
+            payload_sha256=made.payload_sha256,
+            actor=made.actor,
+            event_id=made.event_id or str(uuid.uuid4()),
+            delivery_id=made.delivery_id or uuid.uuid4().hex,
+            stage=made.stage,
+            reason=made.reason,
             received_at=datetime.now(UTC),
             surface=Surface.HTTP,
             proof=f"token:{agent.name}",
+            arguments=made.arguments,
+            delegate_to=made.delegate_to,
+            remember=made.remember,
         )
     except ValueError as error:
         raise invalid(error) from None
+    check_decision(decision)
     return await desk.door.submit(approval_id, decision, answer_within=_ANSWER_WITHIN)
 
 
@@ -165,17 +170,22 @@ async def decide(approval_id: ApprovalId, told: NewDecision, desk: TheDesk, agen
     responses={200: {"content": {"application/json": {"schema": {}}}}, **documented(409)},
 )
 async def content(approval_id: ApprovalId, desk: TheDesk, agent: TheAgent) -> Response:
-    """The whole result of an approval that has ended, however large, as the tool returned it."""
+    """The whole result of an approval that has ended, however large, as the tool returned it.
+
+    In the place of one that a person withheld stands a sentence that says so.
+    """
     state = await visible(desk, agent, approval_id)
     outcome = await in_time(desk, desk.door.outcome(approval_id), MAX_WAIT / 4) if state.phase is Phase.CLOSED else None
     if outcome is None:
         raise refuse(Code.NOT_ENDED, f"approval {approval_id!r} has not ended, so it has no result yet")
+    if outcome.withheld:
+        return Response(json.dumps(Ending.of(outcome).content), media_type="application/json")
     settled = await desk.door.settled(approval_id) if outcome.status is Status.FROZEN else None
     if (settled or outcome).truncated:
-        told = await desk.door.content(approval_id)
+        whole = await desk.door.content(approval_id)
     else:
-        told = json.dumps(settled.content if settled else Ending.of(outcome).content)
-    return Response(told, media_type="application/json")
+        whole = json.dumps(settled.content if settled else Ending.of(outcome).content)
+    return Response(whole, media_type="application/json")
 
 
 @router.get("/tools", tags=["tools"])
@@ -186,12 +196,27 @@ async def tools(desk: TheDesk, agent: TheAgent) -> ToolList:
 
 @router.get("/audit/{approval_id}", tags=["audit"], responses=documented(409))
 async def audit(approval_id: ApprovalId, desk: TheDesk, agent: TheAgent) -> AuditTrail:
-    """Who asked, who was shown it, who decided what on which proof, and what came of it; each line is chained."""
-    await visible(desk, agent, approval_id)
-    return AuditTrail(approval_id=approval_id, entries=tuple(await desk.door.audit(approval_id)))
+    """Who asked, who was shown it, who decided what on which proof, and what came of it; each line is chained.
+
+    Of a result that waits to be released or was withheld, only who may decide about it is told: to others the trail
+    ends before it. From the hash of a short result, also one in a chain, the result could be guessed.
+    """
+    state = await visible(desk, agent, approval_id)
+    entries = tuple(await desk.door.audit(approval_id))
+    if not may_judge(agent, state) and await _is_sealed(desk, state):
+        entries = tuple(takewhile(lambda record: record.entry.content_sha256 is None, entries))
+    return AuditTrail(approval_id=approval_id, entries=entries)
 
 
-async def _view(desk: Desk, state: State, wait: float = 0) -> ApprovalView:
+async def _is_sealed(desk: Desk, state: State) -> bool:
+    """Whether its result waits to be released, or is withheld."""
+    if state.phase is not Phase.CLOSED:
+        return True
+    outcome = await in_time(desk, desk.door.outcome(state.approval_id), MAX_WAIT / 4)
+    return outcome is None or outcome.withheld
+
+
+async def _view(desk: Desk, agent: Agent, state: State, wait: float = 0) -> ApprovalView:
     """An approval as it is told, after it has ended or the wait is over."""
     outcome = None
     if wait or state.phase is Phase.CLOSED:
@@ -202,7 +227,7 @@ async def _view(desk: Desk, state: State, wait: float = 0) -> ApprovalView:
         approval_id=state.approval_id,
         phase=state.phase,
         status=state.status,
-        state=state,
+        state=told(agent, state),
         outcome=Ending.of(outcome) if outcome else None,
         settlement=await desk.door.settled(state.approval_id) if state.status is Status.FROZEN else None,
     )

@@ -13,15 +13,20 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 import workflows
 from activities.announcements import AnnouncementActivities
 from activities.approvals import ApprovalActivities
+from activities.awaiting import AwaitingActivities
 from activities.cards import CardActivities
 from activities.feishu import Feishu
+from activities.planning import Planner
+from activities.policy import PolicyInForce
 from activities.review_cards import ReviewCards
 from activities.reviews import ReviewActivities
+from activities.weighing import WeighingActivities
 from assent import names
 from assent.settings import Settings
 from ledger import Ledger
-from workers import process
+from workers import policy, process
 from workers.sweeping import keep_sweeping
+from workflows.awaiting import InboxReplyWorkflow
 
 _log = logging.getLogger(__name__)
 
@@ -32,14 +37,17 @@ RESTRICTIONS = SandboxRestrictions.default.with_passthrough_modules("workflows",
 
 def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: CardActivities | None = None) -> Worker:
     """The workflows, and the activities they run by themselves."""
-    own, reviews = ApprovalActivities(ledger, settings, cards), ReviewActivities(ledger, settings)
+    planner = Planner(ledger, settings, PolicyInForce(ledger))
+    own, reviews = ApprovalActivities(ledger, settings, planner, cards), ReviewActivities(ledger, settings)
+    weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None)
     return Worker(
         client,
         task_queue=names.APPROVALS_QUEUE,
-        workflows=workflows.ALL,
+        workflows=[*workflows.ALL, InboxReplyWorkflow],
         workflow_runner=SandboxedWorkflowRunner(RESTRICTIONS),
         activities=[
-            *(own.prepare, own.close_claim, own.write_audit, own.settle, own.recall),
+            *(own.prepare, own.close_claim, own.write_audit, own.settle, own.release, own.recall),
+            *(weighing.weigh, weighing.remember),
             *(reviews.examine, reviews.rule),
             *([cards.deliver] if cards else ()),
         ],
@@ -59,10 +67,17 @@ def outbound_worker(
     """What waits for Feishu or for an agent, with slots of its own: it holds up no approval."""
     announcements = AnnouncementActivities(settings.callback_secret)
     reviews = ReviewActivities(ledger, settings, review_cards)
+    planner = Planner(ledger, settings, PolicyInForce(ledger))
+    weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None)
+    awaiting = AwaitingActivities(ledger, cards.feishu, process.load_wording(settings), settings) if cards else None
     return Worker(
         client,
         task_queue=names.OUTBOUND_QUEUE,
-        activities=[announcements.announce, reviews.show_review, *([cards.deliver, cards.show] if cards else ())],
+        activities=[
+            *(announcements.announce, reviews.show_review, weighing.weigh),
+            *([cards.deliver, cards.show] if cards else ()),
+            *([awaiting.reply_inbox] if awaiting else ()),
+        ],
         graceful_shutdown_timeout=timedelta(seconds=20),
     )
 
@@ -75,11 +90,14 @@ async def main(settings: Settings) -> None:
     cards = CardActivities(ledger, feishu, wording, settings.temporal_ui) if feishu else None
     review_cards = ReviewCards(ledger, feishu, wording, settings, cards) if feishu and cards else None
     try:
+        await policy.publish(ledger, settings)
         _log.info("approvals are served in namespace %s", client.namespace)
         own = approvals_worker(client, ledger, settings, cards)
         sweeping = asyncio.create_task(keep_sweeping(client, ledger, settings))
+        watching = asyncio.create_task(policy.keep_policy(ledger, client, settings))
         await process.serve([own, outbound_worker(client, ledger, settings, cards, review_cards)])
         sweeping.cancel()
+        watching.cancel()
     finally:
         if feishu:
             await feishu.close()

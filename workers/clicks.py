@@ -10,10 +10,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from assent import Assent
-from assent.contracts import Identity, Ruled, RuledKind, VerdictKind
+from assent.contracts import Identity, Ruled, RuledKind, Surface, VerdictKind
 from assent.errors import ApprovalInterrupted, ApprovalNotFound, NotFrozen, RulingRefused
 from cards import (
     Click,
+    RevokeClick,
     RulingClick,
     Toast,
     UnfitRuling,
@@ -21,6 +22,7 @@ from cards import (
     not_in_time,
     not_recorded,
     refused_ruling,
+    revoked_toast,
     ruled_toast,
     toast,
 )
@@ -61,7 +63,28 @@ async def answer_click(
         )
         return not_recorded(wording).answer()
     faster = verdict.decided_by if verdict.kind is VerdictKind.ALREADY_DECIDED else None
-    return toast(verdict, decision.kind, wording, name=await _name(faster, names, give_up)).answer()
+    name = await _name(faster, names, give_up)
+    return toast(verdict, decision.kind, wording, name=name, stage=decision.stage).answer()
+
+
+async def answer_revoke(gate: Assent, click: RevokeClick, wording: Wording, *, within: float = 2.0) -> dict[str, Any]:
+    """Revoke a remembered decision by a click and answer with a toast, in time whatever happens.
+
+    Who has to wait too long is asked to look, and to click again if need be: a grant is revoked once.
+    """
+    try:
+        async with asyncio.timeout(within):
+            revoked = await gate.revoke(click.grant_id, actor=click.operator, surface=Surface.FEISHU)
+    except Exception as error:
+        _log.error(
+            "grant %s was not revoked in time (event %s); the person is asked to click again: %s: %s",
+            click.grant_id,
+            click.event_id,
+            type(error).__name__,
+            error,
+        )
+        return not_in_time(wording).answer()
+    return revoked_toast(revoked, wording).answer()
 
 
 async def answer_ruling(

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Request, Response, Security
 from fastapi import Path as InPath
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from assent.contracts import Id, State
 from assent.door import Approval, FrozenReview
@@ -102,9 +102,14 @@ def _approval_id(
 ) -> str:
     """The id, which reaches us as it was sent: only so a slash in an id can be told from one in the path."""
     try:
-        return TypeAdapter[str](Id).validate_python(unquote(approval_id, errors="strict"))
-    except (ValidationError, UnicodeDecodeError):
+        return TypeAdapter[str](Id).validate_python(unquoted(approval_id))
+    except ValueError:
         raise ApprovalNotFound(approval_id) from None
+
+
+def unquoted(segment: str) -> str:
+    """A segment of a path as it was meant. Raises ValueError where that is no text."""
+    return unquote(segment, errors="strict")
 
 
 TheDesk = Annotated[Desk, Depends(_desk)]
@@ -161,3 +166,16 @@ async def in_time(desk: Desk, asked: Coroutine[Any, Any, _Answer], within: float
     finally:
         answering.cancel()
         stopping.cancel()
+
+
+def may_judge(agent: Agent, state: State) -> bool:
+    """Whether this agent may tell what people decide about it; never about what it asked for itself."""
+    return agent.may_decide and state.asked_by != agent.name
+
+
+def told(agent: Agent, state: State) -> State:
+    """The approval as this agent may know it: of a result that waits, its hash is for those who decide about it.
+
+    From the hash of a short result the result can be guessed.
+    """
+    return state if may_judge(agent, state) else state.model_copy(update={"result_sha256": None})

@@ -26,9 +26,10 @@ from activities.feishu_errors import safe
 from assent import Assent
 from assent.errors import AssentError
 from assent.settings import Settings
-from cards import Click, Event, ForeignClick, Refused, RulingClick, Verifier, Wording, unreadable
+from cards import Click, Event, ForeignClick, Refused, RevokeClick, RulingClick, Verifier, Wording, unreadable
 from workers import process
-from workers.clicks import Names, answer_click, answer_ruling
+from workers.clicks import Names, answer_click, answer_revoke, answer_ruling
+from workers.words import Ear
 
 if TYPE_CHECKING:
     from workers.lark import Connection
@@ -54,11 +55,19 @@ class Deaf(AssentError):
 class Desk:
     """Answers what comes over the connection; TLS and the app's secret have proved who is at its other end."""
 
-    def __init__(self, gate: Assent, verifier: Verifier, wording: Wording, names: Names | None = None) -> None:
+    def __init__(
+        self,
+        gate: Assent,
+        verifier: Verifier,
+        wording: Wording,
+        names: Names | None = None,
+        ear: Ear | None = None,
+    ) -> None:
         self._gate = gate
         self._verifier = verifier
         self._wording = wording
         self._names = names
+        self._ear = ear
 
     async def answer(self, payload: bytes) -> dict[str, Any] | None:
         """What the platform is told, None for an event that needs no answer."""
@@ -72,9 +81,13 @@ class Desk:
                 return await answer_click(self._gate, read, self._wording, names=self._names)
             case RulingClick():
                 return await answer_ruling(self._gate, read, self._wording, names=self._names)
+            case RevokeClick():
+                return await answer_revoke(self._gate, read, self._wording)
             case ForeignClick():
                 _log.warning("a click (event %s) is about no approval: %s", read.event_id, read.why)
                 return unreadable(self._wording).answer()
+            case Event() if self._ear is not None and await self._ear.hear(read):
+                return None
             case Event():
                 _log.info("an event that nobody waits for was set aside: %s", safe(read.event_type))
                 return None
@@ -166,7 +179,8 @@ async def main(settings: Settings) -> None:
     for chatty in ("httpx", "websockets"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     wording = process.load_wording(settings)
-    gate = await Assent.connect(client=await process.open_temporal())
+    client = await process.open_temporal()
+    gate = await Assent.connect(client=client)
     feishu = Feishu.of(settings)
     assert feishu is not None
     verifier = Verifier(
@@ -175,7 +189,8 @@ async def main(settings: Settings) -> None:
         encrypt_key=None,
         verification_token=secrets.token_hex(),  # here nothing is sealed or carries a token, and no other door is open
     )
-    line = Line(Desk(gate, verifier, wording, feishu.name).answer, functools.partial(_dial, settings))
+    desk = Desk(gate, verifier, wording, feishu.name, Ear(client, settings.feishu_tenant_key))
+    line = Line(desk.answer, functools.partial(_dial, settings))
     line.start()
     try:
         await serve(line)

@@ -28,11 +28,23 @@ from assent.names import APPROVALS_QUEUE
 from assent.problems import Code
 from assent.settings import Settings
 from assent.temporal_door import TemporalDoor
-from cards import Challenge, Click, Event, ForeignClick, Refused, RulingClick, Verifier, Wording, unreadable
-from workers import api, docs, frozen_api, problems, process
-from workers.clicks import Names, answer_click, answer_ruling
+from cards import (
+    Challenge,
+    Click,
+    Event,
+    ForeignClick,
+    Refused,
+    RevokeClick,
+    RulingClick,
+    Verifier,
+    Wording,
+    unreadable,
+)
+from workers import api, docs, frozen_api, inbox_api, problems, process
+from workers.clicks import Names, answer_click, answer_revoke, answer_ruling
 from workers.desk import Desk
 from workers.tokens import Tokens
+from workers.words import Ear
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +66,7 @@ class Callbacks:
     verifier: Verifier
     wording: Wording
     names: Names | None
+    ear: Ear
 
 
 def create_app(settings: Settings, client: Client, names: Names | None = None) -> FastAPI:
@@ -79,11 +92,12 @@ def create_app(settings: Settings, client: Client, names: Names | None = None) -
     app.state.client = client
     door = TemporalDoor(client)
     if settings.feishu_app_id:
-        app.state.callbacks = Callbacks(Assent(door), _verifier(settings), process.load_wording(settings), names)
+        ear = Ear(client, settings.feishu_tenant_key)
+        app.state.callbacks = Callbacks(Assent(door), _verifier(settings), process.load_wording(settings), names, ear)
         app.add_api_route("/feishu/callback", feishu_callback, methods=["POST"], include_in_schema=False)
     if settings.tokens is not None:
         app.state.desk = Desk(door, _tokens(settings))
-        app.router.routes.extend([*api.router.routes, *frozen_api.router.routes])
+        app.router.routes.extend([*api.router.routes, *frozen_api.router.routes, *inbox_api.router.routes])
     app.add_api_route("/healthz", healthz, methods=["GET"], tags=["operation"])
     app.add_api_route("/readyz", readyz, methods=["GET"], tags=["operation"], responses=problems.documented(503))
     docs.describe(app)
@@ -158,9 +172,13 @@ async def feishu_callback(request: Request) -> JSONResponse:
                 callbacks.gate, found, callbacks.wording, within=_CLICK_WITHIN, names=callbacks.names
             )
             return JSONResponse(answer)
+        case RevokeClick():
+            return JSONResponse(await answer_revoke(callbacks.gate, found, callbacks.wording, within=_CLICK_WITHIN))
         case ForeignClick():
             _log.warning("a click (event %s) is about nothing of ours: %s", found.event_id, found.why)
             return JSONResponse(unreadable(callbacks.wording).answer())
+        case Event() if await callbacks.ear.hear(found):
+            return JSONResponse({})
         case Event():
             _log.info("event %s of type %s is not for us", found.event_id, found.event_type)
             return JSONResponse({})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from datetime import timedelta
+from datetime import datetime
 from typing import Any
 
 from temporalio import workflow
@@ -16,9 +16,12 @@ with workflow.unsafe.imports_passed_through():
     from assent import names
     from assent.contracts import (
         Decision,
+        DecisionKind,
+        Execution,
         Outcome,
         Phase,
         Plan,
+        Remember,
         State,
         Status,
         Verdict,
@@ -27,15 +30,17 @@ with workflow.unsafe.imports_passed_through():
     from assent.messages import (
         Announcement,
         Asked,
-        AuditBatch,
         AuditEntry,
         AuditEvent,
         Conclusion,
         FrozenCall,
         Preparation,
         Prepared,
+        Remembered,
+        Remembering,
         Report,
         ReportKind,
+        Reviewing,
         Settled,
         Shelf,
         Supersession,
@@ -45,9 +50,11 @@ with workflow.unsafe.imports_passed_through():
     )
     from workflows import calls, steps
     from workflows.details import details
-    from workflows.docket import MOST_AT_ONCE, Docket
+    from workflows.docket import Docket
     from workflows.freezing import freeze
     from workflows.post import Post
+    from workflows.release import ResultDesk
+    from workflows.waiting import Waiting, outsiders
 
 
 @workflow.defn(name=names.APPROVAL)
@@ -61,6 +68,10 @@ class ApprovalWorkflow:
         self._phase = Phase.PENDING if carried else Phase.PREPARING
         self._docket = Docket(carried)
         self._post = Post(self._docket, carried.cards if carried else Shelf())
+        self._waiting = Waiting(self._docket, self._post, self._continue, self._describe)
+        self._desk = ResultDesk(self._docket, self._post, self._continue, self._describe)
+        self._reviewing = carried.reviewing if carried else None
+        self._probed = False
 
     @workflow.run
     async def run(self, asked: Asked) -> Outcome:
@@ -75,19 +86,14 @@ class ApprovalWorkflow:
                 return await self._settle_unasked(prepared.refused)
             self._open(prepared.plan)
             await self._supersede_others(prepared.plan)
-        plan = self._docket.plan
-        assert plan is not None
-        await self._wait(plan)
-        self._post.stop()
-        if self._docket.status is not None:
-            return await self._settle_undone(plan)
-        report = await self._execute(plan)
-        if report.kind is ReportKind.UNKNOWN:
-            report = await self._probe(plan, report)
-        if report.kind is ReportKind.UNKNOWN:
-            await self._freeze(plan, report)
-        outcome = concluded(self._outcome(plan, Status.FROZEN), report)
-        self._docket.status, self._docket.reason = outcome.status, outcome.reason
+        if self._reviewing is None:
+            if not await self._agreed():
+                return await self._settle_undone()
+            self._reviewing, outcome = await self._made()
+        if self._reviewing is not None:
+            self._phase = Phase.REVIEWING
+            self._show(Phase.REVIEWING)
+            outcome = await self._desk.release(self._reviewing)
         return await self._settle(outcome, local=True)
 
     # The steps
@@ -129,37 +135,67 @@ class ApprovalWorkflow:
             except ApplicationError:
                 continue  # it ended meanwhile
 
-    async def _wait(self, plan: Plan) -> None:
-        """Until a decision, a withdrawal, a newer request or the deadline; the first of them stands."""
-        pause = timedelta(seconds=1)
-        while not self._docket.settled:
-            if self._docket.unwritten:
-                pause = timedelta(seconds=1) if await self._write_audit() else min(pause * 2, timedelta(minutes=5))
-            if self._docket.settled:
-                return
-            if self._may_continue_as_new:
-                self._continue(plan)
-            self._post.send_if_due(plan)
-            now = workflow.now()
-            if now >= plan.deadline + plan.grace:
+    async def _agreed(self) -> bool:
+        """Whether enough people agree, or nobody needs to; waits for a decision, a withdrawal or the deadline."""
+        docket, plan = self._docket, self._plan
+        while not plan.asks_nobody:
+            in_time = await self._waiting.until(lambda: docket.settled, self._until, reminds=True)
+            if not in_time:
                 why = "its card could not be delivered before the deadline" if self._post.is_missing else None
-                self._docket.end(Status.EXPIRED, AuditEvent.EXPIRE, reason=why)
-                return
-            left = min(plan.deadline + plan.grace, self._post.due_at(plan)) - now
-            await self._something_new(min(left, pause) if self._docket.unwritten else left)
+                docket.end(Status.EXPIRED, AuditEvent.EXPIRE, reason=why)
+            plan = self._plan
+            if docket.status is not None:
+                break
+            gone = await outsiders(docket, plan.deadline + plan.start_within - workflow.now())
+            if gone is None:
+                docket.decision = None
+                docket.end(Status.EXPIRED, AuditEvent.EXPIRE, reason="Feishu could not say who belongs to the chat")
+            if not gone:
+                break
+            docket.strike(gone)
+        self._post.stop()
+        await self._remember()
+        return docket.status is None
 
-    async def _something_new(self, timeout: timedelta) -> None:
-        """Wait for the end, for something to write down, for a history that grew long, or for the timeout."""
-        docket, backlog = self._docket, len(self._docket.unwritten)
-        try:
-            await workflow.wait_condition(
-                lambda: docket.settled or len(docket.unwritten) > backlog or self._may_continue_as_new, timeout=timeout
-            )
-        except TimeoutError:
+    def _until(self) -> datetime:
+        return self._plan.deadline + self._plan.grace
+
+    async def _remember(self) -> None:
+        """Keep the decision, so that the same is not asked again; a ledger that cannot keep it holds up nothing."""
+        docket, plan, decision = self._docket, self._plan, self._docket.decision
+        if decision is None or plan.permission.execution is not Execution.ASK_ONCE or not plan.remember_for:
             return
+        rejected = decision.kind is DecisionKind.REJECT
+        remembering = Remembering(
+            approval_id=plan.approval_id,
+            scope=Remember.EXACT if rejected or docket.panel is None else docket.panel.remember,
+            decision=DecisionKind.REJECT if rejected else DecisionKind.APPROVE,
+            actor=decision.actor,
+            reason=decision.reason,
+            chat_id=decision.chat_id,
+            now=workflow.now(),
+        )
+        with contextlib.suppress(FailureError):
+            await steps.local(names.REMEMBER, remembering, Remembered, steps.SETTLING)
+
+    async def _made(self) -> tuple[Reviewing | None, Outcome]:
+        """Have the call made; its ending, and what of it a person looks at before anybody hears of it."""
+        plan = self._plan
+        report = await self._execute(plan)
+        if report.kind is ReportKind.UNKNOWN:
+            report = await self._probe(plan, report)
+        if report.kind is ReportKind.UNKNOWN:
+            await self._freeze(plan, report)
+        outcome = concluded(self._outcome(plan, Status.FROZEN), report)
+        self._docket.status, self._docket.reason = outcome.status, outcome.reason
+        if not report.sealed or report.kind is ReportKind.REPLAYED:
+            return None, outcome
+        deadline = workflow.now() + plan.result_ttl
+        return Reviewing(outcome=outcome, content_sha256=report.content_sha256 or "", deadline=deadline), outcome
 
     async def _execute(self, plan: Plan) -> Report:
         self._phase = Phase.EXECUTING
+        self._docket.begun = True
         self._show(Phase.EXECUTING)
         call = self._call(plan)
         showing = asyncio.create_task(self._post.show_running(plan, self._docket.accepted))
@@ -173,6 +209,7 @@ class ApprovalWorkflow:
         """Ask the tool, before a person is bothered."""
         if not plan.has_probe:
             return report
+        self._probed = True
         found = await calls.probe(self._call(plan), queue=plan.queue, heartbeat=plan.heartbeat_timeout)
         return found if found.kind is ReportKind.EXECUTED else report
 
@@ -187,12 +224,14 @@ class ApprovalWorkflow:
                 error=report.reason,
                 seen=report.content,
                 frozen_at=workflow.now(),
+                probes=int(self._probed),
             )
         )
 
-    async def _settle_undone(self, plan: Plan) -> Outcome:
+    async def _settle_undone(self) -> Outcome:
         """It ended without an execution; unless the ledger, which closes the claim, knows of one before a reset."""
         assert self._docket.status is not None
+        plan = self._plan
         outcome = await self._settle(self._outcome(plan, self._docket.status), local=False)
         if outcome.status is Status.FROZEN:
             await self._freeze(plan, Report(kind=ReportKind.UNKNOWN, reason=outcome.reason))
@@ -312,6 +351,14 @@ class ApprovalWorkflow:
             deadline=plan.deadline if plan else None,
             decided_by=self._docket.decided_by,
             decisions=tuple(self._docket.judged.values()),
+            progress=self._docket.panel.progress(self._docket.judged) if self._docket.panel else None,
+            permission=plan.permission if plan else None,
+            rule=plan.rule if plan else None,
+            warnings=plan.warnings if plan else (),
+            grant_id=plan.grant.grant_id if plan and plan.grant else None,
+            edit=plan.edit if plan else None,
+            result_sha256=self._docket.result_sha256 if self._phase is Phase.REVIEWING else None,
+            result_deadline=self._docket.result_deadline if self._phase is Phase.REVIEWING else None,
             malformed=self._docket.malformed,
         )
 
@@ -327,6 +374,7 @@ class ApprovalWorkflow:
             tool_call_id=self._request.tool_call_id,
             thread_id=self._request.thread_id,
             entries=self._docket.next_entries,
+            approved_by=self._docket.approved_by,
         )
 
     def _outcome(self, plan: Plan, status: Status) -> Outcome:
@@ -337,29 +385,27 @@ class ApprovalWorkflow:
             reason=self._docket.reason,
             payload_sha256=plan.payload_sha256,
             idempotency_key=plan.idempotency_key,
+            approved_by=self._docket.approved_by,
+            edit=plan.edit,
+            rule=plan.rule,
+            grant_id=plan.grant.grant_id if plan.grant else None,
         )
 
-    async def _write_audit(self) -> bool:
-        batch = AuditBatch(approval_id=self._request.approval_id, entries=self._docket.next_entries)
-        try:
-            await steps.local(names.WRITE_AUDIT, batch, None, timedelta(seconds=2))
-        except FailureError:
-            return False
-        self._docket.written(batch.entries)
-        return True
-
     @property
-    def _may_continue_as_new(self) -> bool:
-        return workflow.info().is_continue_as_new_suggested() and len(self._docket.unwritten) <= MOST_AT_ONCE
+    def _plan(self) -> Plan:
+        assert self._docket.plan is not None, "it is prepared"
+        return self._docket.plan
 
-    def _continue(self, plan: Plan) -> None:
-        workflow.continue_as_new(Asked(request=self._request, carried=self._docket.carried(plan, self._post.shelf)))
+    def _continue(self) -> None:
+        carried = self._docket.carried(self._plan, self._post.shelf)
+        if self._phase is Phase.REVIEWING:
+            carried = carried.model_copy(update={"reviewing": self._desk.carried})
+        workflow.continue_as_new(Asked(request=self._request, carried=carried))
 
     def _show(self, phase: Phase, *, risk: bool = False) -> None:
-        assert self._docket.plan is not None
         updates: list[Any] = [names.STATUS.value_set(phase)]
         if risk:
-            updates.append(names.RISK.value_set(self._docket.plan.risk))
+            updates.append(names.RISK.value_set(self._plan.risk))
         workflow.upsert_search_attributes(updates)
         self._describe()
 

@@ -20,8 +20,13 @@ def details(state: State) -> str:
         "Tool": state.tool,
         "Status": state.status or state.phase,
         "Requester": state.requester,
+        "Approvals": _approvals(state),
         "Decided by": state.decided_by,
         "Reason": state.reason,
+        "Changed by": state.edit.by if state.edit else None,
+        "Rule": state.rule.name if state.rule else None,
+        "Remembered decision": state.grant_id,
+        "Warnings": " · ".join(state.warnings) or None,
         "Risk": state.risk,
         "Deadline": state.deadline.isoformat(timespec="seconds") if state.deadline else None,
         "Payload": state.payload_sha256[:12] if state.payload_sha256 else None,
@@ -33,6 +38,16 @@ def details(state: State) -> str:
         text = json.dumps(shown, ensure_ascii=False, indent=2).replace("`", "ˋ")
         page += f"\n```json\n{text[:_MOST_CHARACTERS]}\n```\n"
     return page
+
+
+def _approvals(state: State) -> str | None:
+    """How far the approvers have come, where more than one is needed."""
+    found = state.progress
+    if found is None or (found.stages == 1 and found.approvers.threshold == 1):
+        return None
+    people = ", ".join(str(judged.actor) for judged in found.approvals)
+    stage = f"stage {found.stage} of {found.stages}, " if found.stages > 1 else ""
+    return f"{stage}{found.approved} of {found.approvers.threshold}" + (f": {people}" if people else "")
 
 
 def review_page(frozen: FrozenCall, examined: Examined, settled: Settlement | None) -> str:

@@ -8,9 +8,23 @@ from typing import Any
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from assent.contracts import Decision, DecisionKind, Identity, Judged, Outcome, Plan, Status, Verdict, VerdictKind
+    from assent.contracts import (
+        Approvers,
+        Decision,
+        DecisionKind,
+        Identity,
+        Judged,
+        Outcome,
+        Plan,
+        Stage,
+        Status,
+        Surface,
+        Verdict,
+        VerdictKind,
+    )
     from assent.judgement import after_ending, audit_entry, objection, refusal_entry
-    from assent.messages import AuditEntry, AuditEvent, Carried, Shelf, VerdictQuestion, Withdrawal
+    from assent.messages import AuditEntry, AuditEvent, Carried, Shelf, VerdictQuestion, Weighed, Weighing, Withdrawal
+    from workflows.panel import Panel
 
 MOST_AT_ONCE = 20
 """How many audit entries one message carries, each with a reason of any length."""
@@ -18,30 +32,62 @@ _MOST_EARLY = 100
 """How many decisions wait for what they are judged by; nobody needs more than one."""
 _MOST_REMEMBERED = 150
 """How many verdicts an approval remembers: with the longest ids, still far below what one message may hold."""
+_CALLS_IN = "an approval is left to somebody else: say to whom, and not to yourself or to who asked for the call"
 
 
 class Docket:
-    """Decisions and withdrawals in the order they came, each with its verdict; the first valid one stands."""
+    """Decisions and withdrawals in the order they came, each with its verdict; what is enough to decide stands."""
 
     def __init__(self, carried: Carried | None) -> None:
         self.plan: Plan | None = carried.plan if carried else None
+        self.panel: Panel | None = Panel(carried.plan, carried.bench) if carried else None
         self.opened_at: datetime | None = carried.opened_at if carried else None
         self.judged = {judged.event_id: judged for judged in carried.judged} if carried else {}
         self.unwritten: list[AuditEntry] = list(carried.unwritten) if carried else []
         self.malformed = carried.malformed if carried else 0
         self.decision: Decision | None = None
+        self.begun = False
+        """Whether the call was handed to a worker: from then on it can be neither cancelled nor superseded."""
         self.status: Status | None = None
         self.reason: str | None = None
         self.ended_by: Identity | None = None
+        self.renewals = 0
+        """How often the cards became others: an edit, the next stage, somebody called in, a reminder."""
+        self.reminding = False
+        """Whether that was because nobody decides."""
+        self.news = 0
+        """How often something changed that the cards should say."""
+        self.weighing: Decision | None = None
+        """The decision that waits for an answer from outside; later ones wait behind it."""
         self._cards = set(carried.cards.message_ids) if carried else set()
         self._expects_cards = carried is not None and not carried.cards.complete
         self._early: list[Decision] = list(carried.early) if carried else []
+        self.result_sha256: str | None = None
+        self.result_deadline: datetime | None = None
+        self.result_decision: Decision | None = None
+        if carried and carried.reviewing:
+            self.review_result(carried.reviewing.content_sha256, carried.reviewing.deadline)
+            self._cards |= set(carried.reviewing.cards.message_ids)
 
     def open(self, plan: Plan) -> None:
         """From here on the plan can be decided; what came too early is judged first."""
-        self.plan, self.opened_at = plan, workflow.now()
-        self._expects_cards = bool(plan.addresses)
+        self.plan, self.panel, self.opened_at = plan, Panel(plan), workflow.now()
+        if plan.denied is not None:
+            self.end(Status.REJECTED, AuditEvent.DENY, reason=plan.denied, surface=Surface.POLICY)
+        elif plan.grant is not None and plan.grant.decision is DecisionKind.REJECT:
+            self.ended_by = plan.grant.granted_by
+            self.end(Status.REJECTED, AuditEvent.GRANT, reason=plan.grant.reason, grant_id=plan.grant.grant_id)
+        elif plan.grant is not None:
+            self.ended_by = plan.grant.granted_by
+            self._note(AuditEvent.GRANT, "grant", grant_id=plan.grant.grant_id, actor=plan.grant.granted_by)
+        self._expects_cards = bool(plan.addresses) and not self.needs_nobody
         self._take_early_ones()
+
+    @property
+    def needs_nobody(self) -> bool:
+        """Whether the plan runs without asking."""
+        plan = self.plan
+        return plan is not None and (plan.asks_nobody or plan.denied is not None)
 
     # Cards: a click on a message that nobody knows yet waits until all of them are known.
 
@@ -69,15 +115,16 @@ class Docket:
     def recall(self, plan: Plan | None, outcome: Outcome) -> None:
         """Take over an ending that the ledger remembers."""
         self.plan, self.status, self.reason = plan, outcome.status, outcome.reason
+        self.panel = Panel(plan) if plan else None
         self.ended_by = outcome.decided_by
 
     def take(self, decision: Decision) -> None:
         """Judge a decision, or keep it until it is known what it is judged by."""
         unknown_card = decision.message_id is not None and decision.message_id not in self._cards
         too_early = self.plan is None or (unknown_card and self._expects_cards and not self.settled)
-        if too_early and len(self._early) < _MOST_EARLY:
+        if (too_early or self.weighing is not None) and len(self._early) < _MOST_EARLY:
             self._early.append(decision)
-        elif self.plan is not None:
+        elif self.plan is not None and self.weighing is None:
             self.judge(self.plan, decision)
 
     def verdict(self, question: VerdictQuestion) -> Verdict:
@@ -88,25 +135,36 @@ class Docket:
         kind = judged.verdict if judged.delivery_id == question.delivery_id else VerdictKind.DUPLICATE
         if kind is VerdictKind.FORBIDDEN:
             return Verdict(kind=kind)
-        return Verdict(kind=kind, status=self.status, decided_by=self.decided_by)
+        panel = self.panel
+        return Verdict(
+            kind=kind,
+            status=self.status,
+            decided_by=self.decided_by,
+            reason=judged.problem,
+            approvals=panel.approved if panel else 0,
+            needed=panel.group.threshold if panel else 1,
+        )
 
     def carried(self, plan: Plan, cards: Shelf) -> Carried:
         """What a new run needs to know of this one."""
         assert self.opened_at is not None
+        assert self.panel is not None
+        waiting = [self.weighing] if self.weighing else []
         return Carried(
             plan=plan,
             opened_at=self.opened_at,
             cards=cards,
             judged=tuple(self.judged.values()),
             unwritten=tuple(self.unwritten),
-            early=tuple(self._early),
+            early=(*waiting, *self._early),
             malformed=self.malformed,
+            bench=self.panel.bench,
         )
 
     @property
     def settled(self) -> bool:
         """Whether the wait is over."""
-        return self.decision is not None or self.status is not None
+        return self.decision is not None or self.status is not None or self.begun
 
     @property
     def accepted(self) -> Judged | None:
@@ -117,45 +175,241 @@ class Docket:
     def decided_by(self) -> Identity | None:
         return self.decision.actor if self.decision else self.ended_by
 
+    @property
+    def approved_by(self) -> tuple[Identity, ...]:
+        """Everybody whose approval counted."""
+        return tuple(one.actor for one in self.panel.counted) if self.panel else ()
+
+    # Judging
+
     def judge(self, plan: Plan, decision: Decision) -> None:
         if decision.event_id in self.judged:
             return
-        received = min(decision.received_at or workflow.now(), workflow.now())
-        received = max(received, self.opened_at or received)
+        assert self.panel is not None
         # Once it is over, a click on a card whose message was never confirmed is late, not forged.
         unconfirmed = {decision.message_id} if self._expects_cards and decision.message_id else set()
-        verdict = objection(plan, decision, self._cards | unconfirmed)
-        if verdict is None and self.status is not None:
-            verdict = after_ending(self.status)
-        if verdict is None and self.decision is not None:
-            verdict = VerdictKind.ALREADY_DECIDED
-        if verdict is None and received > plan.deadline:
-            verdict = VerdictKind.EXPIRED
-        self._remember(decision, verdict or VerdictKind.ACCEPTED, received)
-        if verdict is None:
+        actor = decision.actor.within(plan.tenant_key)
+        verdict = objection(
+            plan,
+            decision,
+            self._cards | unconfirmed,
+            result_sha256=self.result_sha256,
+            may_decide=self.panel.may_review(actor) if self._is_late(decision) else self.panel.may_decide(actor),
+        )
+        verdict = verdict or self._too_late(plan, decision) or self._pointless(decision, actor)
+        if verdict is None and self.needs_weighing(decision):
+            self.weighing = decision
+        elif verdict is None and (problem := self._problem(decision, actor)):
+            self._refuse(decision, VerdictKind.INVALID, problem)
+        elif verdict is None:
             self._accept(decision)
-        elif entry := refusal_entry(decision, verdict, workflow.now()):
+        else:
+            self._refuse(decision, verdict)
+
+    def _is_late(self, decision: Decision) -> bool:
+        """Whether it is no longer about who approves in which stage."""
+        return decision.stage is Stage.RESULT or self.settled
+
+    def _received(self, decision: Decision) -> datetime:
+        received = min(decision.received_at or workflow.now(), workflow.now())
+        return max(received, self.opened_at or received)
+
+    def _too_late(self, plan: Plan, decision: Decision) -> VerdictKind | None:
+        if decision.stage is Stage.RESULT:
+            assert self.result_deadline is not None
+            if self.result_decision is not None:
+                return VerdictKind.ALREADY_DECIDED
+            return VerdictKind.EXPIRED if self._received(decision) > self.result_deadline else None
+        if self.status is not None:
+            return after_ending(self.status)
+        if self.decision is not None or plan.asks_nobody:
+            return VerdictKind.ALREADY_DECIDED
+        return VerdictKind.EXPIRED if self._received(decision) > plan.deadline else None
+
+    def _pointless(self, decision: Decision, actor: Identity) -> VerdictKind | None:
+        """One person counts once."""
+        assert self.panel is not None
+        if decision.stage is Stage.RESULT:
+            return None
+        twice = decision.kind is DecisionKind.APPROVE and self.panel.has_approved(actor)
+        again = decision.kind is DecisionKind.REJECT and self.panel.has_rejected(actor)
+        return VerdictKind.ALREADY_DECIDED if twice or again else None
+
+    def _problem(self, decision: Decision, actor: Identity) -> str | None:
+        assert self.plan is not None
+        assert self.panel is not None
+        if decision.kind is DecisionKind.EDIT:
+            return "there is nothing to edit in a result"
+        if decision.kind is not DecisionKind.DELEGATE:
+            return None
+        to = decision.delegate_to.within(self.plan.tenant_key) if decision.delegate_to else None
+        excluded = self.panel.group.exclude_requester
+        if to is None or decision.stage is Stage.RESULT or to.is_same_person(actor):
+            return _CALLS_IN
+        return _CALLS_IN if excluded and to.is_same_person(self.plan.requester) else None
+
+    # Asking outside: does this person belong to the chat? would these arguments do?
+
+    def needs_weighing(self, decision: Decision) -> bool:
+        assert self.plan is not None
+        assert self.panel is not None
+        actor = decision.actor.within(self.plan.tenant_key)
+        if decision.stage is Stage.RESULT:
+            return decision.kind is not DecisionKind.EDIT and self.panel.chats_to_ask(actor) is not None
+        return decision.kind is DecisionKind.EDIT or self.panel.must_be_member(actor)
+
+    def question(self) -> Weighing:
+        """What is to be asked about the decision that waits."""
+        assert self.plan is not None
+        assert self.panel is not None
+        assert self.weighing is not None
+        actor = self.weighing.actor.within(self.plan.tenant_key)
+        if self.weighing.stage is Stage.RESULT:
+            group = self.panel.chats_to_ask(actor) or self.panel.group
+            must_belong = True
+        else:
+            group, must_belong = self.panel.group, self.panel.must_be_member(actor)
+        return Weighing(
+            approval_id=self.plan.approval_id,
+            approvers=group,
+            actors=(actor,) if must_belong and group.kind is Approvers.Kind.CHAT else (),
+            decision=self.weighing if self.weighing.kind is DecisionKind.EDIT else None,
+            payload_sha256=self.plan.payload_sha256,
+            now=workflow.now(),
+        )
+
+    def weighed(self, answer: Weighed) -> None:
+        """The answer has come; unless the approval has ended meanwhile, the decision is judged by it."""
+        decision, self.weighing = self.weighing, None
+        assert decision is not None
+        assert self.plan is not None
+        assert self.panel is not None
+        actor = decision.actor.within(self.plan.tenant_key)
+        late = after_ending(self.status) if self.status is not None and decision.stage is Stage.CALL else None
+        if late is not None:
+            self._refuse(decision, late)
+        elif answer.outsiders:
+            self._refuse(decision, VerdictKind.FORBIDDEN)
+        elif answer.invalid is not None:
+            self._refuse(decision, VerdictKind.INVALID, answer.invalid)
+        elif problem := self._problem(decision, actor) if decision.kind is DecisionKind.DELEGATE else None:
+            self._refuse(decision, VerdictKind.INVALID, problem)
+        else:
+            self._accept(decision, answer.plan)
+        self._take_early_ones()
+
+    # What counts
+
+    def _accept(self, decision: Decision, revised: Plan | None = None) -> None:
+        assert self.plan is not None
+        assert self.panel is not None
+        actor = decision.actor.within(self.plan.tenant_key)
+        self._remember(decision, VerdictKind.ACCEPTED)
+        if decision.stage is Stage.RESULT:
+            self.result_decision = decision
+            return
+        stage = self.panel.stage
+        match decision.kind:
+            case DecisionKind.DELEGATE:
+                assert decision.delegate_to is not None
+                to = decision.delegate_to.within(self.plan.tenant_key)
+                self.panel.delegate(actor, to)
+                self._confirm(decision, AuditEvent.DELEGATE, delegate_to=to)
+                self._renew()
+                return
+            case DecisionKind.REJECT:
+                self._confirm(decision)
+                if self.panel.reject(actor):
+                    self.decision, self.status, self.reason = decision, Status.REJECTED, decision.reason
+                self.news += 1
+                return
+            case DecisionKind.EDIT:
+                assert revised is not None
+                self._confirm_edit(decision, revised)
+                self.plan, self.panel = revised, self.panel.revised(revised)
+                if revised.denied is not None:
+                    self.end(Status.REJECTED, AuditEvent.DENY, reason=revised.denied, surface=Surface.POLICY)
+                    return
+                if self.panel.may_decide(actor):
+                    self.panel.approve(decision, actor)
+                self._renew()
+            case DecisionKind.APPROVE:
+                self._confirm(decision)
+                self.panel.approve(decision, actor)
+        if self.panel.is_complete:
+            self.decision = decision
+        elif self.panel.stage != stage:
+            self._renew()
+        self.news += 1
+
+    def strike(self, outsiders: tuple[Identity, ...]) -> None:
+        """Approvals of people who have left the chat since do not count: it is to be decided anew."""
+        assert self.panel is not None
+        self.panel.strike(outsiders)
+        for person in outsiders:
+            self._note(AuditEvent.FORBID, f"strike:{person}:{len(self.judged)}", actor=person)
+        self.decision = None
+        self._renew()
+
+    def remind(self) -> None:
+        assert self.panel is not None
+        self.panel.reminded = True
+        self._note(AuditEvent.REMIND, "remind")
+        self._renew(reminding=True)
+
+    def escalate(self) -> None:
+        assert self.panel is not None
+        self.panel.escalated = True
+        self._note(AuditEvent.ESCALATE, "escalate")
+        self._renew(reminding=True)
+
+    def _renew(self, *, reminding: bool = False) -> None:
+        self.renewals += 1
+        self.reminding = reminding
+
+    # Results
+
+    def review_result(self, content_sha256: str, deadline: datetime) -> None:
+        """From here on it can be decided whether the agent gets the result."""
+        self.result_sha256, self.result_deadline = content_sha256, deadline
+
+    # Keeping
+
+    def _confirm(self, decision: Decision, event: AuditEvent = AuditEvent.CONFIRM, **said: Any) -> None:
+        entry = audit_entry(event, decision, workflow.now())
+        self.unwritten.append(entry.model_copy(update=said) if said else entry)
+
+    def _confirm_edit(self, decision: Decision, revised: Plan) -> None:
+        assert revised.edit is not None
+        self._confirm(
+            decision,
+            payload_sha256=revised.payload_sha256,
+            payload=revised.payload,
+            proposed_payload_sha256=revised.edit.proposed_payload_sha256,
+            proposed_payload=revised.edit.proposed_payload,
+            rule=revised.rule.name if revised.rule else None,
+            policy_sha256=revised.rule.policy_sha256 if revised.rule else None,
+        )
+
+    def _refuse(self, decision: Decision, verdict: VerdictKind, problem: str | None = None) -> None:
+        self._remember(decision, verdict, problem)
+        if entry := refusal_entry(decision, verdict, workflow.now()):
             self.unwritten.append(entry)
 
-    def _accept(self, decision: Decision) -> None:
-        self.decision = decision
-        self.unwritten.append(audit_entry(AuditEvent.CONFIRM, decision, workflow.now()))
-        if decision.kind is DecisionKind.REJECT:
-            self.status, self.reason = Status.REJECTED, decision.reason
-
-    def _remember(self, decision: Decision, verdict: VerdictKind, received: datetime) -> None:
+    def _remember(self, decision: Decision, verdict: VerdictKind, problem: str | None = None) -> None:
         if len(self.judged) >= _MOST_REMEMBERED:
             oldest = next(key for key, judged in self.judged.items() if judged.verdict is not VerdictKind.ACCEPTED)
             del self.judged[oldest]
-        self.judged[decision.event_id] = Judged.of(decision, verdict, received)
+        self.judged[decision.event_id] = Judged.of(decision, verdict, self._received(decision), problem)
 
     def withdraw(self, withdrawal: Withdrawal) -> None:
         if self.settled:
             return
         self.ended_by = withdrawal.actor
+        denied = withdrawal.surface is Surface.POLICY
         self.end(
-            Status.CANCELLED,
-            AuditEvent.CANCEL,
+            Status.REJECTED if denied else Status.CANCELLED,
+            AuditEvent.DENY if denied else AuditEvent.CANCEL,
             reason=withdrawal.reason,
             actor=withdrawal.actor,
             surface=withdrawal.surface,
@@ -164,11 +418,18 @@ class Docket:
     def end(self, status: Status, event: AuditEvent, *, reason: str | None = None, **said: Any) -> None:
         """End without a decision. Only while nobody has decided."""
         self.status, self.reason = status, reason
-        payload_sha256 = self.plan.payload_sha256 if self.plan else None
+        self._note(event, str(event), reason=reason, **said)
+        if self.weighing is not None:
+            decision, self.weighing = self.weighing, None
+            self._refuse(decision, after_ending(status))
+
+    def _note(self, event: AuditEvent, once: str, **said: Any) -> None:
+        plan = self.plan
+        if plan is not None and plan.rule is not None:
+            said = {"rule": plan.rule.name, "policy_sha256": plan.rule.policy_sha256, **said}
+        payload_sha256 = plan.payload_sha256 if plan else None
         self.unwritten.append(
-            AuditEntry(
-                event=event, at=workflow.now(), once=str(event), payload_sha256=payload_sha256, reason=reason, **said
-            )
+            AuditEntry(event=event, at=workflow.now(), once=once, payload_sha256=payload_sha256, **said)
         )
 
     @property

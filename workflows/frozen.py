@@ -130,7 +130,8 @@ class FrozenReviewWorkflow:
             ruling=ruling.kind,
             reason=ruling.reason,
         )
-        call = before.model_copy(update={"consent": consent, "retries": before.consent, "entries": (entry,)})
+        again = {"consent": consent, "retries": before.consent, "entries": (entry,), "grant_id": None}
+        call = before.model_copy(update=again)
         report = await calls.make(call, queue=self._frozen.queue, heartbeat=self._frozen.heartbeat_timeout)
         self._retry = None
         self._update(call=call.model_copy(update={"entries": ()}), retries=number, error=report.reason)

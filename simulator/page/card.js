@@ -1,5 +1,5 @@
 // A card of JSON 2.0 as DOM: header, layout and everything that is only read.
-import { interactiveContainer, button, checker, datePicker, form, input, multiSelect, select } from "./controls.js";
+import { interactiveContainer, button, checker, datePicker, form, input, multiSelect, select, selectPerson } from "./controls.js";
 import { h, replace } from "./dom.js";
 import { hueClass, imagePlaceholder, inline } from "./inline.js";
 import { icon, tokenIcon } from "./icons.js";
@@ -221,7 +221,7 @@ const formElement = (item, context) => form(item, context, (node, inner) => stac
 const ELEMENTS = {
   markdown: markdownElement, div, plain_text: plainText, hr, img: image, person, person_list: personList, table: dataTable,
   column_set: columnSet, collapsible_panel: collapsiblePanel, interactive_container: container, form: formElement,
-  button, input, select_static: select, multi_select_static: multiSelect, checker, date_picker: datePicker,
+  button, input, select_static: select, select_person: selectPerson, multi_select_static: multiSelect, checker, date_picker: datePicker,
 };
 
 /** Puts a newly drawn card in the old one's place; a focused field keeps its focus and its caret. */

@@ -2,6 +2,8 @@
 import { confirmed } from "./dialog.js";
 import { h, safeUrl } from "./dom.js";
 import { tokenIcon } from "./icons.js";
+import { nameOf } from "./people.js";
+import { currentChat, personBy, state } from "./state.js";
 import { size } from "./style.js";
 import { toast } from "./toast.js";
 import { t, textOf } from "./words.js";
@@ -186,9 +188,22 @@ export function input(item, context) {
   return labelled(item, node, control);
 }
 
-export function select(item, context) {
+const optionTexts = (item) => (item.options ?? []).map(({ value, text }) => [value, textOf(text)]);
+
+/** Those whom a picker names; without a list the people of the chat, and where that is a private one everybody. */
+function candidates(item) {
+  const chat = currentChat();
+  const members = chat?.kind === "p2p" ? state.people.map((person) => person.open_id) : (chat?.members ?? []);
+  const ids = item.options?.length ? item.options.map((option) => option.value) : members;
+  return ids.map((id) => [id, nameOf(personBy(id))]);
+}
+
+export const select = (item, context) => dropDown(item, context, optionTexts(item));
+export const selectPerson = (item, context) => dropDown(item, context, candidates(item));
+
+function dropDown(item, context, offered) {
   const blank = h("option", { value: "" }, textOf(item.placeholder) || t("choose"));
-  const options = (item.options ?? []).map((option) => h("option", { value: option.value }, textOf(option.text)));
+  const options = offered.map(([value, text]) => h("option", { value }, text));
   const control = h("select", { class: "control select", disabled: item.disabled === true }, blank, options);
   size(control, item.width);
   const write = (value) => {

@@ -66,6 +66,10 @@ async function onEvent(event) {
   if (event.kind === "reset") {
     state.messages.clear();
     drawAll();
+  } else if (event.kind === "members") {
+    state.chats = await api.chats();
+    if (!currentChat()) state.chat = visibleChats()[0]?.chat_id ?? null;
+    drawAll({ keepScroll: true });
   } else if (event.kind === "message" || event.kind === "patched") {
     const message = event.message?.content ? event.message : await api.message(event.message_id ?? event.message?.message_id);
     // A private chat comes into being with its first message.

@@ -1,0 +1,210 @@
+"""Making a plan of a request: the tool's manifest, the operator's policy and what is remembered, fixed once."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from activities.policy import PolicyInForce
+from assent import schema
+from assent.contracts import (
+    DEFAULT_TTL,
+    Address,
+    AddressKind,
+    Approvers,
+    Edit,
+    Execution,
+    Fallback,
+    Grant,
+    Identity,
+    Manifest,
+    Permission,
+    Plan,
+    Request,
+)
+from assent.errors import InvalidRequest
+from assent.messages import Preparation
+from assent.payload import canonical_payload, idempotency_key, sha256
+from assent.policy import Asking, Effective
+from assent.settings import Settings
+from ledger import Ledger
+
+_RESULT_TTL = timedelta(hours=1)
+
+
+class Planner:
+    """Makes plans, and makes them anew where a person changes the arguments."""
+
+    def __init__(self, ledger: Ledger, settings: Settings, policy: PolicyInForce) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._policy = policy
+
+    async def plan(self, preparation: Preparation) -> Plan:
+        """The plan of a request. Raises InvalidRequest where it can never run."""
+        request, settings = preparation.request, self._settings
+        manifest = await self._manifest(request.tool)
+        if request.callback_url and not settings.callback_secret.get_secret_value():
+            raise InvalidRequest("callback_url: this service announces nothing; set ASSENT_CALLBACK_SECRET")
+        tenant = settings.feishu_tenant_key or None
+        requester = request.requester.within(tenant)
+        arguments = schema.complete(manifest.parameters, request.arguments)
+        payload = canonical_payload(request.tool, arguments)
+        payload_sha256 = sha256(payload)
+        effective = await self._effective(manifest, arguments, requester, request.chat_id)
+        asked_at, ttl = preparation.deadline - request.ttl, _ttl(request, manifest, effective)
+        grant = await self._grant(manifest, effective, requester, request.chat_id, payload_sha256, preparation.now)
+        return Plan(
+            approval_id=request.approval_id,
+            request_sha256=request.sha256,
+            tool=manifest.name,
+            description=manifest.description,
+            queue=manifest.queue,
+            payload=payload,
+            payload_sha256=payload_sha256,
+            idempotency_key=idempotency_key(
+                settings.namespace,
+                payload_sha256,
+                approval_id=request.approval_id,
+                message_id=request.message_id,
+                scope=request.idempotency_scope,
+            ),
+            manifest_sha256=manifest.shown_sha256,
+            requester=requester,
+            request_reason=request.reason,
+            sensitive=manifest.sensitive,
+            retry_safe=manifest.retry_safe,
+            attempts=manifest.attempts if manifest.retry_safe else 1,
+            has_probe=manifest.has_probe,
+            deadline=asked_at + ttl,
+            timeout=manifest.timeout,
+            start_within=settings.start_within,
+            heartbeat_timeout=settings.heartbeat_timeout,
+            grace=settings.grace,
+            asked_at=preparation.now,
+            asked_by=request.asked_by,
+            tenant_key=tenant,
+            addresses=self._addresses(request, effective.approvers),
+            callback_url=request.callback_url,
+            probe_for=manifest.probe_for,
+            remind_every=settings.remind_every,
+            frozen_twin=await self._ledger.twin(payload_sha256, settings.namespace),
+            grant=grant,
+            conversation=request.chat_id,
+            remind_at=asked_at + ttl * effective.remind_after if effective.remind_after else None,
+            escalate_at=asked_at + ttl * effective.escalate_after if effective.escalate_after else None,
+            escalate_to=effective.escalate_to,
+            **self._of_the_rule(effective),
+        )
+
+    async def edited(self, plan: Plan, arguments: dict[str, Any], by: Identity) -> Plan:
+        """The plan with other arguments, by the same rules. Raises InvalidRequest where the tool refuses them."""
+        manifest = await self._manifest(plan.tool)
+        if manifest.shown_sha256 != plan.manifest_sha256:
+            raise InvalidRequest("the tool changed after the call was shown; propose it anew")
+        complete = schema.complete(manifest.parameters, arguments)
+        payload = canonical_payload(plan.tool, complete)
+        payload_sha256 = sha256(payload)
+        if payload_sha256 == plan.payload_sha256:
+            raise InvalidRequest("nothing was changed; approve the call as it is")
+        first = plan.edit
+        effective = await self._effective(manifest, complete, plan.requester, plan.conversation)
+        of_the_rule = self._of_the_rule(effective)
+        if effective.permission.execution is Execution.AUTO:  # somebody was asked, and goes on being asked
+            asks = Permission(execution=Execution.ASK_ALWAYS, result=effective.permission.result)
+            of_the_rule["permission"] = asks
+        return plan.model_copy(
+            update={
+                "payload": payload,
+                "payload_sha256": payload_sha256,
+                "idempotency_key": plan.idempotency_key.removesuffix(plan.payload_sha256) + payload_sha256,
+                "frozen_twin": await self._ledger.twin(payload_sha256, self._settings.namespace),
+                "former_sha256": tuple({*plan.former_sha256, plan.payload_sha256} - {payload_sha256}),
+                "edit": Edit(
+                    by=by,
+                    proposed_payload=first.proposed_payload if first else plan.payload,
+                    proposed_payload_sha256=first.proposed_payload_sha256 if first else plan.payload_sha256,
+                    payload=payload,
+                    payload_sha256=payload_sha256,
+                ),
+                "escalate_to": effective.escalate_to or plan.escalate_to,
+                **of_the_rule,
+            }
+        )
+
+    async def _manifest(self, tool: str) -> Manifest:
+        manifest = await self._ledger.manifest(tool)
+        if manifest is None:
+            raise InvalidRequest(f"no worker has published a tool named {tool!r}")
+        return manifest
+
+    async def _effective(
+        self, manifest: Manifest, arguments: dict[str, Any], requester: Identity, conversation: str | None
+    ) -> Effective:
+        rules = await self._policy.rules()
+        asking = Asking(tool=manifest.name, arguments=arguments, requester=requester, conversation=conversation)
+        effective = rules.effective(manifest, asking)
+        tenant = self._settings.feishu_tenant_key or None
+        approvers = effective.approvers.within(tenant)
+        asks_a_chat = any(stage.kind is Approvers.Kind.CHAT for stage in approvers.stages)
+        if asks_a_chat and not self._settings.feishu_app_id:
+            raise InvalidRequest("the members of a chat decide this, and this service talks to no Feishu")
+        widened = tuple(person.within(tenant) for person in effective.escalate_to)
+        return effective.model_copy(update={"approvers": approvers, "escalate_to": widened})
+
+    def _of_the_rule(self, effective: Effective) -> dict[str, Any]:
+        """What the operator's rule, or else the tool, says."""
+        return {
+            "permission": effective.permission,
+            "approvers": effective.approvers,
+            "risk": effective.risk,
+            "warnings": effective.warnings,
+            "denied": effective.denied,
+            "rule": effective.rule,
+            "remember_for": effective.remember_for or self._settings.remember_for,
+            "result_ttl": effective.result_ttl or _RESULT_TTL,
+            "result_fallback": effective.result_fallback or Fallback.WITHHOLD,
+        }
+
+    async def _grant(
+        self,
+        manifest: Manifest,
+        effective: Effective,
+        requester: Identity,
+        conversation: str | None,
+        payload_sha256: str,
+        now: datetime,
+    ) -> Grant | None:
+        """What was decided about this before, where a first decision is enough."""
+        if effective.permission.execution is not Execution.ASK_ONCE:
+            return None
+        return await self._ledger.grant_for(
+            tool=manifest.name,
+            payload_sha256=payload_sha256,
+            conversation=conversation,
+            requester=requester,
+            manifest_sha256=manifest.shown_sha256,
+            risk=effective.risk,
+            now=now,
+        )
+
+    def _addresses(self, request: Request, approvers: Approvers) -> tuple[Address, ...]:
+        """Where the card goes: where the agent says, else to those who may decide."""
+        if not self._settings.feishu_app_id:
+            if request.chat_id or request.reply_to:
+                raise InvalidRequest("chat_id: this service sends no cards; set ASSENT_FEISHU_APP_ID")
+            return ()
+        if request.chat_id:
+            return (Address(kind=AddressKind.CHAT_ID, id=request.chat_id, reply_to=request.reply_to),)
+        if request.reply_to:
+            return (Address.of(request.requester).model_copy(update={"reply_to": request.reply_to}),)
+        if approvers.chat_id:
+            return (Address(kind=AddressKind.CHAT_ID, id=approvers.chat_id),)
+        return tuple(Address.of(person) for person in approvers.people) or (Address.of(request.requester),)
+
+
+def _ttl(request: Request, manifest: Manifest, effective: Effective) -> timedelta:
+    """How long it may wait: the agent may shorten what the rule or the tool says."""
+    if effective.ttl is not None:
+        return effective.ttl if request.ttl == DEFAULT_TTL else min(request.ttl, effective.ttl)
+    return min(request.ttl, manifest.max_ttl) if manifest.max_ttl else request.ttl

@@ -1,0 +1,163 @@
+"""What the cards of an approval are made of, gathered from the ledger."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from activities.links import review_url
+from assent.contracts import Identity, Judged, Plan, Progress, Stage, Status, VerdictKind
+from assent.messages import Revision, Sight
+from assent.payload import sha256
+from cards import (
+    Attachment,
+    File,
+    ResultShowing,
+    Showing,
+    Wording,
+    card,
+    overflow,
+    result_card,
+    result_overflow,
+)
+from ledger import Ledger, MessageKind, Record
+
+_EARLY = timedelta(seconds=2)
+"""How far two clocks may disagree on whether others were called in."""
+_ENDS = {"executed": Status.EXECUTED, "failed": Status.FAILED}
+"""How a call ended, by the state of its claim; of any other nobody knows."""
+
+
+class Standing(NamedTuple):
+    """How an approval stands, besides what the ledger knows."""
+
+    decided: Judged | None = None
+    progress: Progress | None = None
+    reviewing: bool = False
+    reminder: bool = False
+    replaced: bool = False
+    """Whether newer cards took this one's place;"""
+    moved: bool = False
+    """whether they went elsewhere."""
+
+    @classmethod
+    def of(cls, revision: Revision) -> Standing:
+        return cls(decided=revision.decided, progress=revision.progress, reviewing=revision.reviewing)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether nobody has decided yet."""
+        return self.decided is None and not self.reviewing
+
+
+class Face(NamedTuple):
+    """A card, and the file that is sent before it because the card cannot hold all."""
+
+    card: str
+    file: File | None
+
+
+class Showings:
+    """The faces of an approval's cards."""
+
+    def __init__(self, ledger: Ledger, wording: Wording, temporal_ui: str) -> None:
+        self._ledger = ledger
+        self._wording = wording
+        self._temporal_ui = temporal_ui
+
+    async def face(self, kind: MessageKind, record: Record, standing: Standing) -> Face:
+        """The card of this kind as the approval stands."""
+        if kind is MessageKind.RESULT:
+            return await self._result(record, standing)
+        return await self._call(record, standing)
+
+    async def _call(self, record: Record, standing: Standing) -> Face:
+        plan, file = record.plan, overflow(record.plan, self._wording)
+        is_open = record.outcome is None and standing.is_pending and not standing.replaced
+        progress = standing.progress
+        showing = Showing(
+            plan=plan,
+            decided=record.decided or standing.decided,
+            approvals=record.approvals or (progress.approvals if progress else ()),
+            outcome=record.outcome,
+            ended_at=record.closed_at,
+            settlement=record.settlement,
+            attachment=_attached(file),
+            replaced=standing.replaced,
+            moved=standing.moved,
+            twin_url=review_url(self._temporal_ui, record.twin_key),
+            progress=progress,
+            called_in=called_in(plan),
+            parameters=await self._parameters(plan) if is_open else None,
+            reminder=standing.reminder,
+            reviewing=_ended(await self._ledger.sights(plan.approval_id)) if standing.reviewing else None,
+        )
+        return Face(card(showing, self._wording), file)
+
+    async def _parameters(self, plan: Plan) -> dict[str, Any] | None:
+        """What the tool takes, if it still is the tool that the plan was made of."""
+        manifest = await self._ledger.manifest(plan.tool)
+        same = manifest is not None and manifest.shown_sha256 == plan.manifest_sha256
+        return manifest.parameters if manifest is not None and same else None
+
+    async def _result(self, record: Record, standing: Standing) -> Face:
+        plan = record.plan
+        content = await self._ledger.result(plan.approval_id)
+        sights = await self._ledger.sights(plan.approval_id)
+        since = max((sight.ended_at for sight in sights if sight.ended_at), default=datetime.now(UTC))
+        showing = ResultShowing(
+            plan=plan,
+            status=_ended(sights),
+            content=content,
+            error=_error(sights, content),
+            content_sha256=_hash_of(record, content),
+            deadline=since + plan.result_ttl,
+            progress=standing.progress,
+            called_in=called_in(plan),
+            decided=await self._decided_about_result(plan.approval_id) if record.outcome else None,
+            outcome=record.outcome,
+            ended_at=record.closed_at,
+            replaced=standing.replaced,
+            reminder=standing.reminder,
+        )
+        file = result_overflow(showing, self._wording)
+        whole = showing.model_copy(update={"attachment": _attached(file)})
+        return Face(result_card(whole, self._wording), file)
+
+    async def _decided_about_result(self, approval_id: str) -> Judged | None:
+        state = await self._ledger.state(approval_id)
+        about = [
+            judged
+            for judged in (state.decisions if state else ())
+            if judged.stage is Stage.RESULT and judged.verdict is VerdictKind.ACCEPTED and judged.kind != "delegate"
+        ]
+        return about[-1] if about else None
+
+
+def _hash_of(record: Record, content: bytes | None) -> str:
+    """The hash of what was decided about; a frozen call that was settled since has another result by now."""
+    known = record.outcome.content_sha256 if record.outcome else None
+    return known or sha256(content if content is not None else b"null")
+
+
+def called_in(plan: Plan) -> tuple[Identity, ...]:
+    """Who may decide too by now, because nobody has."""
+    if plan.escalate_at is None or datetime.now(UTC) + _EARLY < plan.escalate_at:
+        return ()
+    return plan.escalate_to
+
+
+def _attached(file: File | None) -> Attachment | None:
+    return Attachment(name=file.name, size=len(file.data), sha256=sha256(file.data)) if file else None
+
+
+def _ended(sights: tuple[Sight, ...]) -> Status:
+    """How the call ended, as its last attempt tells."""
+    return _ENDS.get(sights[-1].state, Status.FROZEN) if sights else Status.FROZEN
+
+
+def _error(sights: tuple[Sight, ...], content: bytes | None) -> str | None:
+    """What went wrong, unless the result says just that."""
+    error = sights[-1].error if sights else None
+    return None if error is None or content == json.dumps(error).encode("ascii") else error

@@ -1,0 +1,77 @@
+"""What a decision needs to know of the world outside: who belongs to a chat, and whether edited arguments will do."""
+
+from __future__ import annotations
+
+import json
+
+from temporalio import activity
+
+from activities.cards import later
+from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
+from activities.planning import Planner
+from assent import names
+from assent.contracts import Decision, Identity
+from assent.errors import InvalidRequest
+from assent.fields import typed
+from assent.messages import Remembered, Remembering, Weighed, Weighing
+from assent.payload import canonical_payload, payload_arguments
+from ledger import Ledger
+
+
+class WeighingActivities:
+    """The activities by which a decision is judged, and by which it is remembered."""
+
+    def __init__(self, ledger: Ledger, planner: Planner, feishu: Feishu | None) -> None:
+        self._ledger = ledger
+        self._planner = planner
+        self._feishu = feishu
+
+    @activity.defn(name=names.WEIGH)
+    async def weigh(self, weighing: Weighing) -> Weighed:
+        """Say who does not belong, and what the plan becomes by an edit."""
+        outsiders = await self._outsiders(weighing)
+        if outsiders or weighing.decision is None:
+            return Weighed(outsiders=outsiders)
+        return await self._edited(weighing, weighing.decision)
+
+    @activity.defn(name=names.REMEMBER)
+    async def remember(self, remembering: Remembering) -> Remembered:
+        return Remembered(grant=await self._ledger.remember(remembering))
+
+    async def _outsiders(self, weighing: Weighing) -> tuple[Identity, ...]:
+        chat_id = weighing.approvers.chat_id
+        if not weighing.actors or chat_id is None:
+            return ()
+        if self._feishu is None:
+            return weighing.actors
+        try:
+            members = await self._feishu.members(chat_id, fresh=True)
+        except FeishuRefused:
+            return weighing.actors  # a chat that is gone, or that this app was taken out of, has no members to us
+        except FeishuUnavailable as error:
+            raise later(error) from error
+        return tuple(person for person in weighing.actors if person.open_id not in members)
+
+    async def _edited(self, weighing: Weighing, decision: Decision) -> Weighed:
+        plan = await self._ledger.plan(weighing.approval_id, weighing.payload_sha256)
+        if plan is None:
+            return Weighed(invalid="the ledger holds no plan for this approval")
+        try:
+            arguments = await self._arguments(plan.tool, plan.payload, decision)
+            revised = await self._planner.edited(plan, arguments, decision.actor.within(plan.tenant_key))
+        except InvalidRequest as error:
+            return Weighed(invalid=str(error))
+        return Weighed(plan=await self._ledger.revise(revised, decision.event_id))
+
+    async def _arguments(self, tool: str, payload: str, decision: Decision) -> dict[str, object]:
+        """The edited arguments; an edit without any is none, and never means those that were there."""
+        if decision.arguments is not None:
+            canonical_payload(tool, decision.arguments)  # refuses what cannot be hashed
+            return decision.arguments
+        if not decision.fields:
+            raise InvalidRequest("an edit needs arguments")
+        manifest = await self._ledger.manifest(tool)
+        if manifest is None:
+            raise InvalidRequest(f"no worker has published a tool named {tool!r}")
+        current = json.loads(payload_arguments(payload))
+        return typed(manifest.parameters, current, decision.fields)

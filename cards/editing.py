@@ -1,0 +1,93 @@
+"""The form in which the arguments of a call can be changed, and what was typed into it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from assent.contracts import DecisionKind, Plan
+from assent.fields import MOST_CHARACTERS, Field, FieldKind, fields_of
+from cards.arguments import names_of
+from cards.controls import ask_twice, button, decision, submits
+from cards.elements import Element, div, markdown, panel, plain
+from cards.safe import one_line, shortened
+from cards.wording import Wording
+
+_LABEL_CHARACTERS = 100
+_PREFIX = "arg_"
+
+
+def fields_in(plan: Plan, parameters: dict[str, Any] | None) -> list[Field]:
+    """The arguments that the card's form can change; none where the tool's schema is not known."""
+    if parameters is None:
+        return []
+    return fields_of(parameters, json.loads(plan.payload)["arguments"], plan.sensitive)
+
+
+def editing(plan: Plan, fields: list[Field], call: str, wording: Wording) -> Element:
+    """The form: a field for each argument that can be changed here, folded."""
+    value = {**decision(plan, DecisionKind.EDIT), "fields": [field.name for field in fields]}
+    submit = submits(ask_twice(button("edit", "primary", value, wording("card.edit")), plan, call, wording))
+    inside = [
+        div(wording("card.edit_note"), text_color="grey"),
+        *(element for number, field in enumerate(fields) for element in _field(f"{_PREFIX}{number}", field, wording)),
+        *_others(plan, fields, wording),
+        submit,
+    ]
+    title = markdown(wording("card.edit_title"), text_size="normal")
+    return {"tag": "form", "name": "editing", "elements": [panel(title, inside)]}
+
+
+def _field(name: str, field: Field, wording: Wording) -> list[Element]:
+    label = one_line(shortened(field.name, _LABEL_CHARACTERS)) or '""'
+    if field.kind is FieldKind.CHOICE:
+        choices = [{"text": plain(one_line(each.text)), "value": each.text} for each in field.choices]
+        picker = {"tag": "select_static", "name": name, "width": "fill", "required": True, "options": choices}
+        return [div(label, text_color="grey", text_size="notation"), {**picker, "initial_option": field.text}]
+    element: Element = {
+        "tag": "input",
+        "name": name,
+        "width": "fill",
+        "required": False,
+        "max_length": MOST_CHARACTERS,
+        "label": plain(label),
+        "label_position": "top",
+        "default_value": field.text,
+    }
+    if field.kind is FieldKind.LINES:
+        element |= {"input_type": "multiline_text", "rows": 2, "auto_resize": True, "max_rows": 8}
+    if field.may_be_empty:
+        element["placeholder"] = plain(wording("card.empty_means_null"))
+    elif field.is_json:
+        element["placeholder"] = plain(wording("card.as_json"))
+    return [element]
+
+
+def _others(plan: Plan, fields: list[Field], wording: Wording) -> list[Element]:
+    """Those that cannot be changed here: hidden ones, and those that no field can hold."""
+    known = {field.name for field in fields}
+    others = [name for name in json.loads(plan.payload)["arguments"] if name not in known]
+    return [div(wording("card.not_editable", names=names_of(others)), text_color="grey")] if others else []
+
+
+def filled_in(names: object, form: dict[str, Any]) -> dict[str, str]:
+    """What was typed, by the name of the argument. Raises ValueError where that cannot be told.
+
+    names: the arguments that the form has fields for, as the button says.
+    """
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("the button does not say which arguments its form changes")
+    typed: dict[str, str] = {}
+    for number, name in enumerate(names):
+        text = form.get(f"{_PREFIX}{number}")
+        if text is None:
+            continue  # what was not sent along stays as it was
+        if not isinstance(text, str) or len(text) > MOST_CHARACTERS or _is_broken(text) or _is_broken(name):
+            raise ValueError("a field holds something else than a text")
+        typed[name] = text
+    return typed
+
+
+def _is_broken(text: str) -> bool:
+    """Whether a text cannot be kept: half characters."""
+    return any("\ud800" <= character <= "\udfff" for character in text)

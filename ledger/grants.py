@@ -1,0 +1,198 @@
+"""Grants: decisions that are remembered, so that nobody is asked again; looked up, checked again, revoked."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assent.contracts import DecisionKind, Frozen, Grant, Identity, Plan, Remember, Risk, Surface
+from assent.messages import AuditEntry, AuditEvent, Remembering, RevokedKind, ToolCall
+from assent.payload import sha256
+from ledger import audit
+from ledger.engine import insert, inserted
+from ledger.revisions import plan_of
+from ledger.schema import grants
+
+_MEANT = {
+    DecisionKind.APPROVE: DecisionKind.APPROVE,
+    DecisionKind.EDIT: DecisionKind.APPROVE,
+    DecisionKind.REJECT: DecisionKind.REJECT,
+}
+"""What is remembered of a decision: an edit approves what it made."""
+
+
+class Wanted(Frozen):
+    """A call, in all that a grant must agree with to count for it."""
+
+    tool: str
+    payload_sha256: str
+    conversation: str | None
+    requester: Identity
+    manifest_sha256: str
+    risk: Risk
+
+
+async def remember(connection: AsyncConnection, remembering: Remembering) -> Grant | None:
+    """Remember a decision as long as its plan allows; the same decision is remembered once."""
+    await audit.lock(connection, remembering.approval_id)
+    plan, meant = await plan_of(connection, remembering.approval_id), _MEANT.get(remembering.decision)
+    if plan is None or meant is None or not plan.remember_for:
+        return None
+    grant = _grant(plan, meant, remembering)
+    row = insert(connection, grants).values(
+        grant_id=grant.grant_id,
+        tool=grant.tool,
+        payload_sha256=grant.payload_sha256,
+        granted=grant.model_dump_json(),
+        granted_at=audit.stamp(grant.granted_at),
+    )
+    if not await inserted(connection, row.on_conflict_do_nothing()):
+        return await grant_of(connection, grant.grant_id)
+    entry = AuditEntry(
+        event=AuditEvent.GRANT,
+        at=remembering.now,
+        once=f"grant:{grant.grant_id}",
+        actor=grant.granted_by,
+        payload_sha256=plan.payload_sha256,
+        decision=meant,
+        reason=grant.reason,
+        grant_id=grant.grant_id,
+    )
+    await audit.append(connection, plan.approval_id, [entry])
+    return grant
+
+
+async def grant_for(connection: AsyncConnection, wanted: Wanted, now: datetime) -> Grant | None:
+    """The live grant that counts for a call: one for exactly this call before one for the tool, the newest first."""
+    for_it = or_(grants.c.payload_sha256 == wanted.payload_sha256, grants.c.payload_sha256.is_(None))
+    found = await connection.execute(
+        select(grants)
+        .where(grants.c.tool == wanted.tool, for_it, grants.c.revoked_at.is_(None))
+        .order_by(grants.c.granted_at.desc(), grants.c.grant_id)
+    )
+    live = [grant for grant in map(_read, found) if not _ended(grant, now) and _counts(grant, wanted)]
+    return next((grant for grant in live if grant.scope is Remember.EXACT), next(iter(live), None))
+
+
+async def grant_of(connection: AsyncConnection, grant_id: str) -> Grant | None:
+    row = (await connection.execute(select(grants).where(grants.c.grant_id == grant_id))).first()
+    return _read(row) if row is not None else None
+
+
+async def page(connection: AsyncConnection, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
+    """The grants from *offset* on, the newest first, ended ones too; and where the rest begins."""
+    newest_first = select(grants).order_by(grants.c.granted_at.desc(), grants.c.grant_id)
+    found = (await connection.execute(newest_first.offset(offset).limit(limit + 1))).all()
+    return tuple(_read(row) for row in found[:limit]), offset + limit if len(found) > limit else None
+
+
+async def revoke(
+    connection: AsyncConnection, grant_id: str, actor: Identity, *, may_all: bool, surface: Surface, now: datetime
+) -> RevokedKind:
+    """End a grant, if *actor* gave it or may end all; of several who want to, one does."""
+    grant = await grant_of(connection, grant_id)
+    if grant is None:
+        return RevokedKind.MISSING
+    await audit.lock(connection, grant.approval_id)
+    plan = await plan_of(connection, grant.approval_id)
+    person = actor.within(plan.tenant_key if plan else None)
+    if not may_all and not grant.granted_by.is_same_person(person):
+        return RevokedKind.FORBIDDEN
+    revoked = await connection.execute(
+        update(grants)
+        .where(grants.c.grant_id == grant_id, grants.c.revoked_at.is_(None))
+        .values(revoked_at=audit.stamp(now), revoked_by=person.model_dump_json())
+    )
+    if revoked.rowcount == 0:
+        return RevokedKind.ALREADY_REVOKED
+    entry = AuditEntry(
+        event=AuditEvent.REVOKE,
+        at=now,
+        once=f"revoke:{grant_id}",
+        actor=person,
+        surface=surface,
+        payload_sha256=grant.payload_sha256,
+        decision=grant.decision,
+        grant_id=grant_id,
+    )
+    await audit.append(connection, grant.approval_id, [entry])
+    return RevokedKind.REVOKED
+
+
+async def objection(connection: AsyncConnection, call: ToolCall, now: datetime) -> str | None:
+    """Why a call may not begin on the grant it names. The grant cannot be revoked until the transaction ends."""
+    held = select(grants).where(grants.c.grant_id == call.grant_id).with_for_update(read=True)
+    row = (await connection.execute(held)).first()
+    plan = await plan_of(connection, call.approval_id, call.payload_sha256)
+    named = f"the remembered decision {call.grant_id}"
+    if row is None or plan is None:
+        return f"{named} is not known; propose the call anew"
+    grant = _read(row)
+    if why := _ended(grant, now):
+        return f"{named} {why}; propose the call anew"
+    wanted = Wanted(
+        tool=call.tool,
+        payload_sha256=call.payload_sha256,
+        conversation=plan.conversation,
+        requester=call.requester,
+        manifest_sha256=call.manifest_sha256,
+        risk=plan.risk,
+    )
+    if grant.decision is not DecisionKind.APPROVE or not _counts(grant, wanted):
+        return f"{named} does not count for this call; propose the call anew"
+    return None
+
+
+def _grant(plan: Plan, decision: DecisionKind, remembering: Remembering) -> Grant:
+    whole_tool = (
+        remembering.scope is Remember.TOOL and decision is DecisionKind.APPROVE and remembering.chat_id is not None
+    )
+    scope = Remember.TOOL if whole_tool else Remember.EXACT
+    return Grant(
+        grant_id="g_" + sha256(f"{plan.approval_id}/{scope}/{decision}/{plan.payload_sha256}")[:32],
+        scope=scope,
+        tool=plan.tool,
+        payload_sha256=None if whole_tool else plan.payload_sha256,
+        chat_id=remembering.chat_id if whole_tool else None,
+        requester=plan.requester,
+        decision=decision,
+        granted_by=remembering.actor.within(plan.tenant_key),
+        reason=remembering.reason,
+        approval_id=plan.approval_id,
+        granted_at=remembering.now,
+        expires_at=remembering.now + plan.remember_for,
+        manifest_sha256=plan.manifest_sha256,
+        risk=plan.risk,
+    )
+
+
+def _ended(grant: Grant, now: datetime) -> str | None:
+    if grant.revoked_at is not None:
+        return "was revoked"
+    return "has expired" if now >= grant.expires_at else None
+
+
+def _counts(grant: Grant, wanted: Wanted) -> bool:
+    """Whether a grant was given for this call: the whole hash, never a short one, or the conversation."""
+    if grant.scope is Remember.EXACT:
+        is_meant = grant.payload_sha256 == wanted.payload_sha256
+    else:
+        is_meant = grant.decision is DecisionKind.APPROVE and grant.chat_id == wanted.conversation is not None
+    return (
+        is_meant
+        and grant.tool == wanted.tool
+        and grant.requester.is_same_person(wanted.requester)
+        and grant.manifest_sha256 == wanted.manifest_sha256
+        and grant.risk is wanted.risk
+    )
+
+
+def _read(row: Row[Any]) -> Grant:
+    revoked_by = Identity.model_validate_json(row.revoked_by) if row.revoked_by else None
+    revoked_at = datetime.fromisoformat(row.revoked_at) if row.revoked_at else None
+    return Grant.model_validate_json(row.granted).model_copy(
+        update={"revoked_at": revoked_at, "revoked_by": revoked_by}
+    )

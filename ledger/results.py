@@ -1,0 +1,125 @@
+"""What came of claims: where a result lies, what is told of it, and to whom a sealed one is released."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sqlalchemy import Row, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assent.content import Content
+from assent.messages import AuditEvent, Release, Report, ReportKind
+from assent.payload import sha256
+from ledger import audit
+from ledger.schema import ClaimState, claims
+
+
+async def claim_of(connection: AsyncConnection, consent: str) -> Row[Any] | None:
+    return (await connection.execute(select(claims).where(claims.c.consent == consent))).first()
+
+
+async def root_of(connection: AsyncConnection, consent: str) -> Row[Any] | None:
+    """The claim that a consent waits for: its own, or the one whose unknown call it met or was followed by."""
+    claim = await claim_of(connection, consent)
+    while claim is not None and claim.state == ClaimState.CLOSED and claim.answer == ReportKind.UNKNOWN:
+        claim = await claim_of(connection, claim.answered_by)
+    return claim
+
+
+async def path_of(connection: AsyncConnection, claim: Row[Any]) -> list[Row[Any]]:
+    """A claim, whatever answers for it, and at the end the one that holds the result."""
+    path = [claim]
+    while path[-1].answered_by and (source := await claim_of(connection, path[-1].answered_by)) is not None:
+        path.append(source)
+    return path
+
+
+def result_of(claim: Row[Any]) -> bytes:
+    """All there is to know of a claim's end, as JSON: what was returned, else what went wrong."""
+    return bytes(claim.content) if claim.content is not None else json.dumps(claim.error).encode("ascii")
+
+
+def content_of(claim: Row[Any]) -> Content:
+    return Content(data=claim.content if claim.content is not None else b"null", note=claim.note)
+
+
+def is_readable(path: list[Row[Any]]) -> bool:
+    """Whether the result at the end of a path may be told at its beginning: the nearest that says anything decides.
+
+    A release counts for the very result that was shown: when that changes, the seal holds again.
+    """
+    digest = sha256(result_of(path[-1]))
+    for claim in path:
+        if claim.released == digest:
+            return True
+        if claim.sealed:
+            return False
+    return True
+
+
+async def report(connection: AsyncConnection, claim: Row[Any], *, to: Row[Any] | None = None) -> Report:
+    """What a claim's row says, in the words of a report; of a sealed result only that there is one.
+
+    to: the claim that asks, if it is another one.
+    """
+    path = await path_of(connection, claim if to is None else to)
+    known = _report(claim, path[-1])
+    if known.kind is ReportKind.NOT_BEGUN or is_readable(path):
+        return known
+    data = result_of(path[-1])
+    return Report(kind=known.kind, sealed=True, content_bytes=len(data), content_sha256=sha256(data))
+
+
+async def content(connection: AsyncConnection, approval_id: str) -> bytes | None:
+    """The whole stored result of an approval, its own or the one it replayed; None while it is sealed."""
+    rows = await connection.execute(
+        select(claims).where(claims.c.approval_id == approval_id).order_by(claims.c.began_at)
+    )
+    for claim in reversed(rows.all()):
+        path = await path_of(connection, claim)
+        if path[-1].content is not None:
+            return bytes(path[-1].content) if is_readable(path) else None
+    return None
+
+
+async def result(connection: AsyncConnection, approval_id: str) -> bytes | None:
+    """What came of an approval's call, sealed or not: for those who decide about it, and for nobody else."""
+    claim = await claim_of(connection, approval_id)
+    if claim is None or claim.state == ClaimState.STARTED or (claim.state == ClaimState.CLOSED and not claim.answer):
+        return None
+    return result_of((await path_of(connection, claim))[-1])
+
+
+async def release(connection: AsyncConnection, decided: Release) -> Report:
+    """Let a sealed result be told, if it is the one that was decided about; else, or if not, it stays sealed."""
+    await audit.lock(connection, decided.approval_id)
+    claim = await claim_of(connection, decided.consent)
+    if claim is None or claim.approval_id != decided.approval_id:
+        return Report(kind=ReportKind.NOT_BEGUN, reason="nothing was run under this consent")
+    digest = sha256(result_of((await path_of(connection, claim))[-1]))
+    is_meant = decided.released and decided.content_sha256 == digest
+    if is_meant or not decided.released:
+        released = digest if is_meant else None
+        await connection.execute(update(claims).where(claims.c.consent == claim.consent).values(released=released))
+    entries = [entry for entry in decided.entries if is_meant or entry.event is not AuditEvent.RELEASE]
+    await audit.append(connection, decided.approval_id, entries)
+    claim = await claim_of(connection, decided.consent)
+    assert claim is not None, "a claim is never deleted"
+    return await report(connection, claim)
+
+
+def _report(claim: Row[Any], source: Row[Any]) -> Report:
+    match ClaimState(claim.state):
+        case ClaimState.EXECUTED:
+            return content_of(claim).report(ReportKind.EXECUTED, claim.authorize_url)
+        case ClaimState.FAILED:
+            return content_of(claim).report(ReportKind.FAILED, claim.authorize_url, claim.error)
+        case ClaimState.CLOSED if claim.answer == ReportKind.REPLAYED:
+            return content_of(source).report(ReportKind.REPLAYED, source.authorize_url)
+        case ClaimState.CLOSED if claim.answer is None:
+            return Report(kind=ReportKind.NOT_BEGUN, reason=claim.error)
+        case ClaimState.CLOSED:
+            return Report(kind=ReportKind(claim.answer), reason=claim.error)
+        case ClaimState.STARTED | ClaimState.UNKNOWN:
+            return Report(kind=ReportKind.UNKNOWN, reason=claim.error)

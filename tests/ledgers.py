@@ -1,0 +1,97 @@
+"""Approvals as a ledger knows them, for tests that need no workflow."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from assent import Approvers, Identity, Risk
+from assent.contracts import Edit, Outcome, Plan, Request, Status
+from assent.messages import Closing, Conclusion, ToolCall
+from assent.payload import canonical_payload, idempotency_key, sha256
+from ledger import Holder, Ledger
+
+NOW = datetime.now(UTC)
+ME = Identity(open_id="ou_me", union_id="on_me")
+SOMEONE = Identity(open_id="ou_someone")
+
+
+async def propose(ledger: Ledger, arguments: dict[str, Any] | None = None, **more: Any) -> Plan:
+    """The plan of a call that waits for a decision. more: other fields of the plan; `message`, the scope of its key."""
+    message = more.pop("message", None) or uuid.uuid4().hex
+    request = Request(
+        approval_id=uuid.uuid4().hex, tool="send", arguments=arguments or {}, requester=ME, message_id=message
+    )
+    plan = Plan(
+        approval_id=request.approval_id,
+        request_sha256=request.sha256,
+        **call_of("send", arguments or {"in": message}, message),
+        **{
+            "description": "",
+            "queue": "q",
+            "manifest_sha256": "m" * 64,
+            "requester": ME,
+            "approvers": Approvers(),
+            "risk": Risk.LOW,
+            "sensitive": (),
+            "retry_safe": False,
+            "attempts": 1,
+            "has_probe": False,
+            "deadline": NOW + timedelta(hours=1),
+            "timeout": timedelta(minutes=1),
+            "start_within": timedelta(minutes=1),
+            "heartbeat_timeout": timedelta(seconds=3),
+            "grace": timedelta(seconds=1),
+            "asked_at": NOW,
+            "remember_for": timedelta(hours=1),
+            **more,
+        },
+    )
+    await ledger.register(request, plan, None, now=NOW, open_until=NOW + timedelta(hours=1))
+    return plan
+
+
+def call_of(tool: str, arguments: dict[str, Any], message: str) -> dict[str, str]:
+    payload = canonical_payload(tool, arguments)
+    key = idempotency_key("test", sha256(payload), approval_id="", message_id=message, scope=None)
+    return {"tool": tool, "payload": payload, "payload_sha256": sha256(payload), "idempotency_key": key}
+
+
+def edited(plan: Plan, arguments: dict[str, Any]) -> Plan:
+    """What the plan becomes when a person changes its arguments."""
+    changed = call_of(plan.tool, arguments, plan.approval_id)
+    edit = Edit(
+        by=ME,
+        proposed_payload=plan.payload,
+        proposed_payload_sha256=plan.payload_sha256,
+        payload=changed["payload"],
+        payload_sha256=changed["payload_sha256"],
+    )
+    former = (*plan.former_sha256, plan.payload_sha256)
+    return plan.model_copy(update={**changed, "edit": edit, "former_sha256": former})
+
+
+def arguments_of(plan: Plan) -> dict[str, Any]:
+    arguments: dict[str, Any] = json.loads(plan.payload)["arguments"]
+    return arguments
+
+
+def holder() -> Holder:
+    return Holder(token=uuid.uuid4().hex, worker="a worker")
+
+
+def closing(call: ToolCall) -> Closing:
+    shared = call.model_dump(include={"approval_id", "consent", "idempotency_key", "payload_sha256"})
+    return Closing(**shared, now=NOW, reason="no worker came")
+
+
+def ended(plan: Plan, status: Status, **more: Any) -> Conclusion:
+    outcome = Outcome(
+        approval_id=plan.approval_id,
+        status=status,
+        payload_sha256=plan.payload_sha256,
+        idempotency_key=plan.idempotency_key,
+    )
+    return Conclusion(outcome=outcome, **{"entries": (), "judged": (), "closed_at": NOW, **more})

@@ -1,0 +1,129 @@
+"""The HTTP API for those who decide: what waits for them, results to release, decisions that are remembered."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import Depends, Query, Response
+from pydantic import TypeAdapter
+
+from assent.contracts import Grant, Id, Identity, State, Surface
+from assent.door import invalid
+from assent.errors import ApprovalNotFound, NotAllowed
+from assent.inbox import awaits
+from assent.messages import RevokedKind
+from assent.problems import Code, problem
+from assent.wire import GrantList, Inbox, Revoked
+from workers.desk import MOST_LISTED, ApprovalId, Desk, TheAgent, TheDesk, agents_router, unquoted, visible
+from workers.problems import Refusal, documented, refuse
+from workers.tokens import Agent
+
+router = agents_router()
+
+
+def _actor(
+    actor: Annotated[
+        str, Query(description="Who decides: open_id:…, union_id:… or user_id:…, or several with commas.")
+    ],
+) -> Identity:
+    try:
+        return Identity.parse(actor)
+    except ValueError as error:
+        raise invalid(error) from None
+
+
+def _grant_id(grant_id: str) -> str:
+    try:
+        return TypeAdapter[str](Id).validate_python(unquoted(grant_id))
+    except ValueError:
+        raise refuse(Code.GRANT_NOT_FOUND, "no grant has such an id") from None
+
+
+TheActor = Annotated[Identity, Depends(_actor)]
+GrantId = Annotated[str, Depends(_grant_id)]
+
+
+@router.get("/inbox", tags=["deciding"])
+async def inbox(
+    actor: TheActor, desk: TheDesk, agent: TheAgent, limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100
+) -> Inbox:
+    """What waits for a person: calls to decide and results to release, as far as this token may decide them."""
+    refuse_who_may_not_decide(agent, actor)
+    found: list[State] = []
+    async for state in desk.door.inbox(actor):
+        if agent.may_see(state.tool, state.requester) and state.asked_by != agent.name:
+            found.append(state)
+        if len(found) == limit:
+            break
+    return Inbox(waiting=tuple(found))
+
+
+@router.get(
+    "/approvals/{approval_id}/result",
+    tags=["deciding"],
+    response_class=Response,
+    responses={200: {"content": {"application/json": {"schema": {}}}}, **documented(409)},
+)
+async def result(approval_id: ApprovalId, actor: TheActor, desk: TheDesk, agent: TheAgent) -> Response:
+    """The result that waits to be released, for a person who may release it; never for the token that asked for it."""
+    refuse_who_may_not_decide(agent, actor)
+    state = await visible(desk, agent, approval_id)
+    if state.asked_by == agent.name:
+        raise NotAllowed(f"the token {agent.name!r} asked for this approval, so it may not see what is to be released.")
+    found = await desk.door.result(approval_id, actor=actor) if awaits(state, actor) and state.result_sha256 else None
+    if found is None:
+        said = f"approval {approval_id!r} has no result that waits for {actor} to be released"
+        raise Refusal(problem(Code.NO_RESULT, said, approval_id=approval_id))
+    return Response(found, media_type="application/json")
+
+
+@router.get("/grants", tags=["deciding"])
+async def grants(desk: TheDesk, agent: TheAgent) -> GrantList:
+    """The decisions that were remembered, as far as this token may see what they are about."""
+    if not agent.may_decide:
+        raise NotAllowed(f"the token {agent.name!r} may not decide.")
+    return GrantList(grants=tuple([grant async for grant in desk.door.grants() if _sees(agent, grant)][:MOST_LISTED]))
+
+
+@router.delete("/grants/{grant_id}", tags=["deciding"])
+async def revoke(grant_id: GrantId, actor: TheActor, desk: TheDesk, agent: TheAgent) -> Revoked:
+    """Let a remembered decision no longer count. No token revokes what was decided about its own request."""
+    refuse_who_may_not_decide(agent, actor)
+    found = await _visible_grant(desk, agent, grant_id)
+    if found is None:
+        raise refuse(Code.GRANT_NOT_FOUND, f"grant {grant_id!r} is not known")
+    if await _asked_by(desk, found) == agent.name:
+        raise NotAllowed(f"the token {agent.name!r} asked for what was decided there, so it may not revoke it.")
+    match await desk.door.revoke(grant_id, actor=actor, surface=Surface.HTTP):
+        case RevokedKind.MISSING:
+            raise refuse(Code.GRANT_NOT_FOUND, f"grant {grant_id!r} is not known")
+        case RevokedKind.FORBIDDEN:
+            raise refuse(Code.FORBIDDEN_GRANT, f"grant {grant_id!r} is not for {actor} to revoke")
+        case kind:
+            return Revoked(grant_id=grant_id, kind=kind)
+
+
+def refuse_who_may_not_decide(agent: Agent, actor: Identity) -> None:
+    """Refuse a token that may not tell what this person decides."""
+    if not agent.may_decide:
+        raise NotAllowed(f"the token {agent.name!r} may not decide.")
+    if not agent.may_act_for(actor):
+        raise NotAllowed(f"the token {agent.name!r} may not decide on behalf of {actor}, by all ids given.")
+
+
+def _sees(agent: Agent, grant: Grant) -> bool:
+    return agent.may_see(grant.tool, grant.requester)
+
+
+async def _visible_grant(desk: Desk, agent: Agent, grant_id: str) -> Grant | None:
+    async for grant in desk.door.grants():
+        if grant.grant_id == grant_id and _sees(agent, grant):
+            return grant
+    return None
+
+
+async def _asked_by(desk: Desk, grant: Grant) -> str | None:
+    try:
+        return (await desk.door.recorded_state(grant.approval_id)).asked_by
+    except ApprovalNotFound:
+        return None

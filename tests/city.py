@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -18,8 +17,9 @@ from assent import ApprovalHandle
 from cards import Wording
 from tests.conftest import new_database, open_service
 from tests.feishu import APP, Chat, Office, settings_of
-from tests.house import ROOT, Process
-from tests.parts import connect, until, worker_environment
+from tests.house import Process
+from tests.nursery import spawn
+from tests.parts import ROOT, connect, until, worker_environment
 from tests.simulated import served
 from tests.tools import marks
 from tests.web import write_tokens
@@ -222,8 +222,8 @@ class City:
             **different,
         }
         log = self._directory / f"{module}-{len(self._processes)}.log"
-        running = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", module),
+        running = await spawn(
+            *("-m", module),
             env=worker_environment(**environment),
             cwd=ROOT,
             stdout=log.open("wb"),

@@ -27,6 +27,7 @@ from cards import Wording
 from ledger import Ledger
 from tests import parts
 from tests import tools as tools_for_tests
+from tests.nursery import Nursery
 from workers.approvals import approvals_worker, outbound_worker
 from workers.setup import set_up
 from workers.tools import tool_workers
@@ -35,7 +36,7 @@ ME = Identity(open_id="ou_me", union_id="on_me")
 OPERATOR = Identity(open_id="ou_operator")
 HEARTBEAT = timedelta(seconds=3)
 
-_running: dict[str, parts.TemporalServer | parts.PostgresServer] = {}
+_running: dict[str, parts.TemporalServer | Nursery | parts.PostgresServer] = {}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -43,8 +44,10 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     temporal = parts.TemporalServer(namespaces=parts.NAMESPACES)
     temporal.start()
+    nursery = Nursery()
+    nursery.start()
     postgres = parts.PostgresServer()
-    _running.update(temporal=temporal, postgres=postgres)
+    _running.update(temporal=temporal, nursery=nursery, postgres=postgres)
     os.environ["TEST_TEMPORAL"] = temporal.address
     os.environ["TEST_POSTGRES"] = postgres.uri
     os.environ["TEST_RUN"] = tempfile.mkdtemp(prefix="assent-test-")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,15 +14,14 @@ from assent import ApprovalHandle, Assent, State, names
 from ledger import Ledger
 from ledger.engine import writing
 from tests.conftest import HEARTBEAT, ME, Service
-from tests.parts import until, worker_environment
-
-ROOT = Path(__file__).parent.parent
+from tests.nursery import Forked, spawn
+from tests.parts import ROOT, until, worker_environment
 
 
 class Process:
     """One worker process."""
 
-    def __init__(self, running: asyncio.subprocess.Process, log: Path) -> None:
+    def __init__(self, running: asyncio.subprocess.Process | Forked, log: Path) -> None:
         self._running = running
         self._log = log
 
@@ -108,8 +106,8 @@ class House:
             ASSENT_HEARTBEAT_TIMEOUT=str(HEARTBEAT.total_seconds()),
             ASSENT_GRACE="0.5",
         )
-        running = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", f"workers.{kind}"),
+        running = await spawn(
+            *("-m", f"workers.{kind}"),
             env=environment,
             cwd=ROOT,
             stdout=log.open("wb"),

@@ -20,9 +20,14 @@ from assent import names
 
 Answer = TypeVar("Answer")
 
+ROOT = Path(__file__).parent.parent
 CACHE = Path(tempfile.gettempdir()) / "assent-test-bytecode"
 NAMESPACES = 96
 """How many Temporal namespaces the test server offers, so that each service of a test has one to itself."""
+_SETTINGS = (
+    "frontend.WorkflowTimeSkippingEnabled=true",
+    "worker.perNamespaceWorkerCount=0",  # they serve schedules; a hundred namespaces' keep a tenth of a core busy
+)
 
 
 def free_port() -> int:
@@ -57,7 +62,7 @@ class TemporalServer:
         self._file = file
         self._namespaces = namespaces
         self._attributes = () if bare else names.SEARCH_ATTRIBUTES
-        self._settings = ["frontend.WorkflowTimeSkippingEnabled=true", *settings]
+        self._settings = [*_SETTINGS, *settings]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import signal
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from assent import ApprovalHandle, State
 from tests import parts
 from tests.conftest import OPERATOR
+from tests.nursery import Forked, spawn
 from tests.test_command_line import ME, CommandLine, command_line
 from tests.tools import marks
 
@@ -204,12 +204,10 @@ class Terminal:
 
 
 @asynccontextmanager
-async def on_terminal(
-    assent: CommandLine, *arguments: str
-) -> AsyncIterator[tuple[Terminal, asyncio.subprocess.Process]]:
+async def on_terminal(assent: CommandLine, *arguments: str) -> AsyncIterator[tuple[Terminal, Forked]]:
     ours, theirs = pty.openpty()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "assent", *arguments),
+    process = await spawn(
+        *("-m", "assent", *arguments),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

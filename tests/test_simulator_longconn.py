@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ import websockets
 
 from simulator import Settings
 from simulator.frames import CONTROL, DATA, BadFrame, Frame
+from tests.nursery import Forked, spawn
 from tests.simulated import Feishu, button, card, feishu, form
 
 _SDK = """
@@ -56,7 +56,7 @@ FULL = Frame(
 class Sdk:
     """The official client in a process of its own."""
 
-    process: asyncio.subprocess.Process
+    process: Forked
     frame: dict[str, Any]
     """How it read and wrote the frame of ours."""
 
@@ -78,8 +78,8 @@ async def _platform() -> AsyncIterator[Feishu]:
 
 @pytest.fixture(name="sdk", scope="module")
 async def _sdk(platform: Feishu) -> AsyncIterator[Sdk]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _SDK, platform.url, FULL.encode().hex()),
+    process = await spawn(
+        *("-c", _SDK, platform.url, FULL.encode().hex()),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         limit=2**20,

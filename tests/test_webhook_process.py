@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,7 +16,9 @@ import pytest
 from assent import Assent
 from tests import parts
 from tests.conftest import ME, Service, new_database, open_service
-from tests.house import ROOT, Process
+from tests.house import Process
+from tests.nursery import spawn
+from tests.parts import ROOT
 from tests.test_processes import is_one_sentence, run
 from tests.web import write_tokens
 
@@ -36,8 +37,8 @@ async def own(
 async def webhook(service: Service, address: str, directory: Path) -> AsyncIterator[tuple[Process, str]]:
     """A webhook process, and where it serves."""
     log = directory / "webhook.log"
-    running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "workers.webhook"),
+    running = await spawn(
+        *("-m", "workers.webhook"),
         env=parts.worker_environment(
             TEMPORAL_ADDRESS=address,
             TEMPORAL_NAMESPACE=service.client.namespace,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
+import io
 import json
 import os
 import runpy
@@ -303,6 +304,7 @@ def _live(command: list[str], environment: dict[str, str], directory: str, descr
         os.dup2(theirs, mine)
     for descriptor in descriptors:
         os.close(descriptor)
+    sys.stdin, sys.stdout, sys.stderr = (_opened(number) for number in range(3))
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
@@ -318,6 +320,13 @@ def _live(command: list[str], environment: dict[str, str], directory: str, descr
         main = sys.modules["__main__"] = types.ModuleType("__main__")
         exec(compile(what, "<string>", "exec"), main.__dict__)
     sys.exit()
+
+
+def _opened(number: int) -> io.TextIOWrapper:
+    """A standard stream as the interpreter opens it where `PYTHONUNBUFFERED` is set."""
+    file = os.fdopen(number, "rb" if number == 0 else "wb", -1 if number == 0 else 0, closefd=False)
+    errors = "backslashreplace" if number == 2 else "strict"
+    return io.TextIOWrapper(file, "utf-8", errors, write_through=number > 0)
 
 
 def main() -> None:

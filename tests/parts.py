@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 
 ROOT = Path(__file__).parent.parent
 CACHE = Path(tempfile.gettempdir()) / "assent-test-bytecode"
-NAMESPACES = 96
+NAMESPACES = 144
 """How many Temporal namespaces the test server offers, so that each service of a test has one to itself."""
 _SETTINGS = (
     "frontend.WorkflowTimeSkippingEnabled=true",
@@ -118,13 +118,15 @@ class PostgresServer:
 
 
 async def until(ask: Callable[[], Awaitable[Answer | None]], seconds: float = 120) -> Answer:
-    """Ask again until there is an answer; a test that waits in vain fails loudly."""
+    """Ask again until there is an answer, at first often, then less so; a test that waits in vain fails loudly."""
+    pause = 0.02
     async with asyncio.timeout(seconds):
         while True:
             answer = await ask()
             if answer is not None and answer is not False:
                 return answer
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.3, 0.15)
 
 
 def worker_environment(**more: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from sqlalchemy import text
 from assent import ApprovalHandle, Assent, State, names
 from ledger import Ledger
 from ledger.engine import writing
-from tests.conftest import HEARTBEAT, ME, Service
+from tests.conftest import HEARTBEAT, Service, accepted
 from tests.nursery import Forked, spawn
 from tests.parts import ROOT, until, worker_environment
 
@@ -128,8 +128,7 @@ class House:
             return state if state.phase == "pending" else None
 
         state = await until(shown)  # after a death the next worker waits for the dead one's task to time out
-        verdict = await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
-        assert verdict.kind == "accepted", verdict
+        await accepted(handle, state)
 
     async def scheduled(self, handle: ApprovalHandle, *, started: bool) -> None:
         """Wait until a worker has taken the approval's activity (or one was at least scheduled)."""

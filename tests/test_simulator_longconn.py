@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -62,7 +62,7 @@ class Sdk:
 
     async def said(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (line := await self.process.stdout.readline()).startswith(b"{"):
                 assert line, "the SDK has ended"  # else it is the SDK's own log
         said: dict[str, Any] = json.loads(line)
@@ -93,7 +93,7 @@ async def _sdk(platform: Feishu) -> AsyncIterator[Sdk]:
 
 
 async def connected(platform: Feishu, number: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             if (await platform.http.get("/api/connections")).json()["open"] == number:
                 return
@@ -204,6 +204,7 @@ async def test_a_silent_or_dying_client_costs_the_click() -> None:
         async with websockets.connect(url, proxy=None) as socket:
             await connected(platform, 1)
             assert (await platform.click(message_id, value={"n": 1}))["error"] == "timeout"
+            platform.simulator.settings = replace(platform.simulator.settings, click_timeout=60)
             clicking = asyncio.create_task(platform.click(message_id, value={"n": 1}))
             await socket.recv()
             await socket.recv()

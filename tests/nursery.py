@@ -124,7 +124,8 @@ class Forked:
     def send_signal(self, number: int) -> None:
         if self.returncode is not None:
             raise ProcessLookupError("it has ended")
-        signal.pidfd_send_signal(self._descriptor, number)
+        with suppress(ProcessLookupError):  # it has just ended, and nobody has heard of it yet
+            signal.pidfd_send_signal(self._descriptor, number)
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)

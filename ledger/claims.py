@@ -199,11 +199,14 @@ async def shut(connection: AsyncConnection, closing: Closing) -> Report | None:
 
 
 async def resolve(connection: AsyncConnection, call: ToolCall, content: Content, now: datetime) -> Report:
-    """A probe found that an unknown call did run: the claim moves from unknown to executed."""
+    """A probe found that an unknown call did run: the claim moves from unknown to executed.
+
+    An approval that only met this call does not say that it executed it: it replays what another one executed.
+    """
     claim = await root_of(connection, call.consent)
     if claim is None:
         return Report(kind=ReportKind.UNKNOWN)
-    await lock(connection, claim.approval_id)
+    await lock(connection, claim.approval_id, call.approval_id)
     found = await connection.execute(
         update(claims)
         .where(claims.c.consent == claim.consent, claims.c.state == ClaimState.UNKNOWN)
@@ -213,7 +216,11 @@ async def resolve(connection: AsyncConnection, call: ToolCall, content: Content,
     assert claim is not None, "a claim is never deleted"
     if found.rowcount == 1:
         await audit.append(connection, claim.approval_id, [execution_entry(claim, now)])
-    return await report(connection, claim)
+    found_out = await report(connection, claim)
+    if found_out.kind is not ReportKind.EXECUTED or claim.approval_id == call.approval_id:
+        return found_out
+    await audit.append(connection, call.approval_id, [_answer_entry(call, AuditEvent.REPLAY, None, now)])
+    return found_out.model_copy(update={"kind": ReportKind.REPLAYED})
 
 
 async def report(connection: AsyncConnection, claim: Row[Any]) -> Report:
@@ -290,9 +297,7 @@ async def _take_answer(
     ended = {"ended_at": audit.stamp(now), "answer": answer, "answered_by": other.consent, "error": error}
     if await _claimed(connection, asking, ClaimState.CLOSED, attempt=0, **ended):
         event = AuditEvent.REPLAY if replayed else AuditEvent.EXECUTE_UNKNOWN
-        once, digest = f"{event}:{asking.consent}", asking.payload_sha256
-        entry = AuditEntry(event=event, at=now, once=once, payload_sha256=digest, error=error)
-        await audit.append(connection, asking.approval_id, [entry])
+        await audit.append(connection, asking.approval_id, [_answer_entry(asking, event, error, now)])
     claim = await claim_of(connection, asking.consent)
     assert claim is not None, "it was inserted above"
     return await report(connection, claim)
@@ -311,10 +316,13 @@ async def _claimed(connection: AsyncConnection, asking: ToolCall | Closing, stat
     return await inserted(connection, row.on_conflict_do_nothing())
 
 
-async def lock(connection: AsyncConnection, approval_id: str) -> None:
-    """Every transaction on a claim takes its approval's row first: in one order, nobody waits in a ring."""
+async def lock(connection: AsyncConnection, *approval_ids: str) -> None:
+    """Every transaction on claims takes their approvals' rows first: in one order, nobody waits in a ring."""
     await connection.execute(
-        select(approvals.c.approval_id).where(approvals.c.approval_id == approval_id).with_for_update()
+        select(approvals.c.approval_id)
+        .where(approvals.c.approval_id.in_(approval_ids))
+        .order_by(approvals.c.approval_id)
+        .with_for_update()
     )
 
 
@@ -367,6 +375,12 @@ def _stored(ending: Ending) -> dict[str, Any]:
         "authorize_url": ending.authorize_url,
         "error": ending.error,
     }
+
+
+def _answer_entry(asking: ToolCall | Closing, event: AuditEvent, error: str | None, now: datetime) -> AuditEntry:
+    """The audit's note of a consent that was answered with what is known of another one's call."""
+    once = f"{event}:{asking.consent}"
+    return AuditEntry(event=event, at=now, once=once, payload_sha256=asking.payload_sha256, error=error)
 
 
 def execution_entry(claim: Row[Any], now: datetime) -> AuditEntry:

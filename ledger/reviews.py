@@ -46,19 +46,20 @@ async def root_sight(connection: AsyncConnection, consent: str) -> Sight | None:
 
 async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
     """Settle a frozen call by compare-and-set: of two who say something of it, the first is heard."""
-    call = examination.frozen.call
-    await lock(connection, call.approval_id)
-    if standing := await settlement_of(connection, call.approval_id):
-        return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=standing)
+    call, joined = examination.frozen.call, examination.frozen.joined
     root = await root_of(connection, call.consent)
     assert root is not None, "a frozen call has a claim"
+    waiting = dict.fromkeys((call.approval_id, root.approval_id, *joined))
+    await lock(connection, *waiting)
+    if standing := await settlement_of(connection, call.approval_id):
+        return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=standing)
     await _move(connection, root.consent, examination)
     claim = await claim_of(connection, root.consent)
     assert claim is not None, "a claim is never deleted"
     kind = _KINDS.get(ClaimState(claim.state))
     assert kind is not None, "it was moved above, or before"
     settlement = _settlement(examination, claim, kind)
-    for approval_id in (call.approval_id, *settlement.also):
+    for approval_id in waiting:  # also the one whose claim it is, which may not have come to wait for the answer
         row = insert(connection, settlements).values(
             approval_id=approval_id,
             settlement=settlement.model_dump_json(),

@@ -309,6 +309,22 @@ async def test_a_late_result_after_a_probe_found_it_is_kept_beside(ledger: Ledge
     assert [row.content for row in late] == [EXECUTED.content and EXECUTED.content.data]
 
 
+async def test_a_probe_that_finds_anothers_call_executed_replays_it(ledger: Ledger) -> None:
+    first, second, running = await consent(ledger, message="m8"), await consent(ledger, message="m8"), holder()
+    await ledger.begin(first, running)
+    await ledger.finish(first, running, 1, UNKNOWN)
+    await ledger.begin(second, holder())
+    for call, kind in ((second, ReportKind.REPLAYED), (first, ReportKind.EXECUTED), (second, ReportKind.REPLAYED)):
+        report = await ledger.resolve(call, Content.of("found"))
+        assert (report.kind, report.content) == (kind, "found")
+    assert (await ledger.entries(first.approval_id))[-1].event == "execute"
+    assert [entry.event.value for entry in await ledger.entries(second.approval_id)] == [
+        "write_request",
+        "execute_unknown",
+        "replay",
+    ]
+
+
 async def test_close_and_finish_at_once_never_wait_for_each_other(ledger: Ledger) -> None:
     for _ in range(10):
         call, running = await consent(ledger), holder()

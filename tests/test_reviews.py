@@ -166,6 +166,21 @@ async def test_everyone_who_waits_for_the_answer_gets_it(service: Service, tmp_p
     assert marks(tmp_path / "m") == 1
 
 
+async def test_the_approval_whose_call_it_was_is_settled_too_though_another_opened_the_review(
+    service: Service, tmp_path: Path
+) -> None:
+    first = await frozen(service, tmp_path / "m", message_id=str(tmp_path))
+    review = names.review_workflow(str((await first.outcome()).idempotency_key))
+    await service.client.get_workflow_handle(review).terminate("by hand")
+    second = await frozen(service, tmp_path / "m", message_id=str(tmp_path))
+    ruled = await second.settle("executed", operator=OPERATOR, reason="it did", content={"id": 7})
+    assert (ruled.kind, await first.settlement()) == ("settled", ruled.settlement)
+    assert (await service.events(first.id))[-1] == "settle"
+    assert await first.content() == await second.content() == {"id": 7}
+    assert await service.ledger.verify() == []
+    assert marks(tmp_path / "m") == 1
+
+
 async def test_a_probe_settles_what_it_knows(service: Service, tmp_path: Path) -> None:
     found = tmp_path / "found"
     handle = await frozen(service, tmp_path / "m", "found_later", arguments={"found": str(found)})
@@ -173,6 +188,24 @@ async def test_a_probe_settles_what_it_knows(service: Service, tmp_path: Path) -
     settlement = await handle.settlement()
     assert (settlement.kind, settlement.settled_by, settlement.surface) == ("executed", None, "probe")
     assert settlement.content == {"found": True}
+
+
+async def test_of_two_whom_a_probe_answers_only_the_one_whose_call_it_was_executed_it(
+    service: Service, tmp_path: Path
+) -> None:
+    found = tmp_path / "found"
+    arguments = {"path": str(tmp_path / "m"), "found": str(found)}
+    first = await frozen(service, tmp_path / "m", "found_later", arguments=arguments, message_id=str(tmp_path))
+    second = await service.gate.request("found_later", arguments, requester=ME, message_id=str(tmp_path))
+    await second.state()
+    found.write_text('"executed"')
+    outcome = await service.decided(second)
+    assert (outcome.status, outcome.content) == ("replayed", {"found": True})
+    assert (await first.settlement()).content == {"found": True}
+    assert "execute" in await service.events(first.id)
+    assert "execute" not in await service.events(second.id)
+    assert await service.ledger.verify() == []
+    assert marks(tmp_path / "m") == 1
 
 
 async def test_not_executed_counts_only_once_it_no_longer_can(service: Service, tmp_path: Path) -> None:

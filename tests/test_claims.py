@@ -78,8 +78,8 @@ async def consent(ledger: Ledger, *, message: str | None = None, retry_safe: boo
     return call
 
 
-def holder() -> Holder:
-    return Holder(token=uuid.uuid4().hex, worker="a worker")
+def holder(turn: int = 0, activity: str | None = None) -> Holder:
+    return Holder(token=uuid.uuid4().hex, worker="a worker", activity=activity, turn=turn)
 
 
 def closing(call: ToolCall) -> Closing:
@@ -218,6 +218,25 @@ async def test_retry_safe_claim_is_taken_over_as_often_as_allowed(ledger: Ledger
     call = await consent(ledger, retry_safe=True)
     assert [(await ledger.begin(call, holder())).attempt for _ in range(2)] == [1, 2]
     assert (await ledger.begin(call, holder())).right is Right.REPORT
+
+
+@pytest.mark.parametrize("retry_safe", [False, True])
+async def test_an_attempt_that_slept_leaves_the_claim_of_a_later_one_alone(ledger: Ledger, retry_safe: bool) -> None:
+    call = await consent(ledger, retry_safe=retry_safe)
+    slept, running = holder(1, "run/1"), holder(2, "run/1")
+    assert (await ledger.begin(call, running)).right is Right.RUN
+    assert (await ledger.begin(call, slept)).right is Right.YIELD
+    assert (await ledger.finish(call, running, 1, EXECUTED)).kind is ReportKind.EXECUTED
+    assert (await ledger.begin(call, slept)).right is Right.REPORT
+
+
+@pytest.mark.parametrize("other", [(3, "run/1"), (2, "run/1"), (1, "another run/1")])
+async def test_any_other_attempt_finds_that_the_end_is_unknown(ledger: Ledger, other: tuple[int, str]) -> None:
+    call = await consent(ledger)
+    await ledger.begin(call, holder(2, "run/1"))
+    report = (await ledger.begin(call, holder(*other))).report
+    assert report is not None
+    assert report.kind is ReportKind.UNKNOWN
 
 
 async def test_retry_safe_attempt_after_an_unended_one_is_never_failed(ledger: Ledger) -> None:

@@ -11,7 +11,10 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 
 from assent import ApprovalHandle, NotFrozen, Ruled, RulingRefused, names
-from assent.messages import Examined
+from assent.contracts import Plan
+from assent.messages import Closing, Examined, FrozenCall, ToolCall
+from ledger import Holder, claims
+from ledger.engine import writing
 from tests.conftest import ME, OPERATOR, Service
 from tests.parts import until
 from tests.test_conversations import purge
@@ -25,6 +28,14 @@ async def frozen(service: Service, path: Path, tool: str = "raises", **asked: An
     handle = await service.gate.request(tool, arguments, requester=ME, **asked)
     assert (await service.decided(handle)).status == "frozen"
     return handle
+
+
+async def planned(service: Service, handle: ApprovalHandle) -> tuple[Plan, ToolCall]:
+    """What an approval that is shown would run."""
+    await handle.state()
+    plan = await service.ledger.plan(handle.id)
+    assert plan is not None
+    return plan, ToolCall.of(plan)
 
 
 async def test_executed_settles_with_its_content_and_the_key_replays_from_then_on(
@@ -280,6 +291,38 @@ async def test_an_approval_terminated_while_it_executes_gets_its_review(service:
     assert (await handle.settle("executed", operator=OPERATOR, reason="it did")).kind == "settled"
     assert (await handle.settlement()).kind == "executed"
     assert marks(tmp_path / "m") == 1
+
+
+async def test_a_claim_that_nobody_comes_back_for_joins_the_review_that_another_opened(
+    service: Service, tmp_path: Path
+) -> None:
+    """Its worker died, it was ended by hand, and an approval of the same key met it before the sweeper did."""
+    path = tmp_path / "m"
+    first, second = [
+        await service.gate.request("raises", {"path": str(path)}, requester=ME, message_id=str(tmp_path))
+        for _ in range(2)
+    ]
+    (_, begun), (plan, met) = [await planned(service, handle) for handle in (first, second)]
+    long_ago = datetime.now(UTC) - timedelta(days=1)
+    async with writing(service.ledger._engine) as connection:
+        await claims.begin(connection, begun, Holder(token=first.id, worker="dead"), long_ago, may_start=True)
+    await service.client.get_workflow_handle(names.approval_workflow(first.id)).terminate("by hand")
+    shared = ("approval_id", "consent", "idempotency_key", "payload_sha256")
+    closing = Closing(now=long_ago, reason="it waited", **{name: getattr(met, name) for name in shared})
+    assert (await service.ledger.close(closing)).kind == "unknown"
+    await service.client.start_workflow(
+        names.FROZEN_REVIEW,
+        FrozenCall.of(plan, met, decided_by=ME, error=None, frozen_at=datetime.now(UTC)),
+        id=names.review_workflow(met.idempotency_key),
+        task_queue=names.APPROVALS_QUEUE,
+    )
+    await sweep(service.client, service.ledger)
+    ruled = await second.settle("not_executed", operator=OPERATOR, reason="nothing arrived")
+    assert (ruled.kind, await first.settlement()) == ("settled", ruled.settlement)
+    assert ruled.settlement is not None
+    assert ruled.settlement.also == (first.id,)
+    assert (await service.decided(second)).status == "frozen"
+    assert marks(path) == 0
 
 
 async def test_the_same_call_does_not_run_elsewhere_until_it_is_settled(service: Service, tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ async def test_trying_again_needs_a_tool_that_bears_it_and_the_typed_hash(servic
     with pytest.raises(RulingRefused) as refused:
         await handle.settle("retry", operator=OPERATOR, reason="again", payload_hash=hash_)
     assert refused.value.code == "NotCertain"
-    bearing = await frozen(service, tmp_path / "f", "flaky", arguments={"failures": 3, "then": "completed"})
+    bearing = await frozen(service, tmp_path / "f", "once_more")
     hash_ = str((await bearing.state()).payload_sha256)[:12]
     for wrong in (None, hash_[:11], "0" * 12):
         with pytest.raises(RulingRefused) as refused:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -288,3 +289,14 @@ async def settled_once(town: Town, path: Path, surface: str, way: str) -> None:
         called,
         settlement.settled_by,
     )
+
+
+async def test_of_all_surfaces_at_once_one_settles(town: Town, tmp_path: Path) -> None:
+    case = await frozen(town, tmp_path / "m")
+    words = [Word(kind, OPERATOR) for _, kind in zip(SURFACES, cycle(("executed", "not_executed")), strict=False)]
+    said = zip(SURFACES.values(), words, strict=True)
+    answers = await asyncio.gather(*(say(town, case, word) for (say, _), word in said))
+    assert sorted(answers) == [*["already_settled"] * (len(SURFACES) - 1), "settled"]
+    heard = words[answers.index("settled")]
+    assert (await case.handle.settlement()).kind == heard.kind
+    assert marks(tmp_path / "m") == 1

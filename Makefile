@@ -1,4 +1,4 @@
-.PHONY: setup test lint format bench dev histories faults lock
+.PHONY: setup test collected lint format bench dev histories faults lock
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -11,8 +11,13 @@ setup: .venv/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# Six test processes on two cores: half of them wait. What one of them compiled the others need not.
 test: setup
-	$(BIN)/python -m pytest -n 4 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 6 --dist worksteal
+
+# Compiles the tests, so that six processes do not do it at the same time.
+collected: setup
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only --quiet --quiet > /dev/null
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -162,7 +162,8 @@ class CardActivities:
         """Where a remembered decision stood in for a person, those who would have been asked are told of the end."""
         if record.outcome is None or record.plan.grant is None:
             return
-        known = {message.slot.place for message in _cards(record) if message.message_id}
+        calls = [message for message in _cards(record) if message.slot.kind is MessageKind.CARD]
+        known = {message.slot.place for message in calls if message.message_id}
         for place, address in enumerate(record.plan.addresses):
             if place in known:
                 continue

@@ -102,7 +102,7 @@ class ToolActivities:
         try:
             tool, arguments, plan = await self._check(call)
             await self._check_policy(call, tool, plan)
-            holder = Holder(token=uuid.uuid4().hex, worker=_worker())
+            holder = _holder()
             beginning = await self._begin(call, holder, start_by)
         except (_Refused, ApplicationError):
             raise
@@ -168,6 +168,8 @@ class ToolActivities:
             # Asked at least twice: the right may have been granted and only the answer lost, after however long a wait,
             # and nobody but this attempt can learn of it. The next one would have to call it unknown.
             beginning = await _insisting(partial(self._ask_to_begin, call, holder, start_by), BEGIN_LIMIT, at_least=2)
+            if beginning.right is Right.YIELD:
+                raise _later("a later attempt runs the call")
             if beginning.right is not Right.WAIT:
                 return beginning
             if asyncio.get_running_loop().time() > leave_at:
@@ -191,8 +193,9 @@ class ToolActivities:
                 return await _insisting(partial(self._ledger.finish, call, holder, attempt, without), BEGIN_LIMIT)
             except Exception as error:
                 _log.error("nor could it be without its content: %s", type(error).__name__)
-        sealed = call.permission.result.covers(Status.FROZEN) or not ending.content
-        seen = Report(kind=ReportKind.UNKNOWN) if sealed else ending.content.report(ReportKind.UNKNOWN)
+        seen = Report(kind=ReportKind.UNKNOWN)
+        if ending.content and not call.permission.result.covers(Status.FROZEN):
+            seen = ending.content.report(ReportKind.UNKNOWN)
         reason = f"the tool ended ({ending.state}), and the ledger could not record it"
         return seen.model_copy(update={"reason": reason})
 
@@ -254,9 +257,14 @@ def _context(call: ToolCall, attempt: int) -> ToolContext:
     )
 
 
-def _worker() -> str:
+def _holder() -> Holder:
     info = activity.info()
-    return f"{activity.client().identity} {info.task_queue} attempt {info.attempt}"
+    return Holder(
+        token=uuid.uuid4().hex,
+        worker=f"{activity.client().identity} {info.task_queue} attempt {info.attempt}",
+        activity=f"{info.workflow_run_id}/{info.activity_id}",
+        turn=info.attempt,
+    )
 
 
 async def _insisting(ask: Callable[[], Awaitable[_Answer]], limit: timedelta, *, at_least: int = 1) -> _Answer:

@@ -36,9 +36,7 @@ async def _listed(door: TemporalDoor) -> cli.Answer:
 
 @cli.command("revoke", _grants)
 @click.argument("grant_id", metavar="ID", callback=typed.read(TypeAdapter[str](Id).validate_python))
-@cli.identity(
-    "--as", "actor", required=True, help="Who revokes it: who decided it, for whom it counts, or an operator."
-)
+@cli.identity("--as", "actor", required=True, help="Who revokes it: who decided it, or an operator.")
 async def _revoke(door: TemporalDoor, grant_id: str, actor: Identity) -> cli.Answer:
     """Let a remembered decision no longer count: somebody is asked again."""
     kind = await Assent(door).revoke(grant_id, actor=actor, surface=Surface.COMMAND_LINE)

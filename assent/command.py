@@ -143,7 +143,7 @@ async def _show(door: TemporalDoor, approval_id: str) -> Answer:
 @click.option(
     "--remember",
     type=click.Choice([*map(str, Remember)]),
-    help="Remember it, where the tool lets that: for this exact call, or for the tool in this conversation.",
+    help="How far it is remembered where the tool asks once: from here always for this exact call.",
 )
 @click.option(
     "--stage",

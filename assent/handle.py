@@ -70,7 +70,8 @@ class ApprovalHandle:
         stage: `result` to decide whether the agent gets the result; the hash is then `state.result_sha256`.
         arguments: of an edit, all that the call is to run with.
         delegate_to: who is to decide instead.
-        remember: how far the decision is to be remembered, where the tool lets it: `exact` or `tool`.
+        remember: how far the decision is to be remembered, where the tool asks once: `exact`, or `tool` for all calls
+            of the tool in the conversation that a click came from; what came from none is `exact`.
         """
         if arguments is not None:
             canonical_payload("", arguments)  # says what cannot be hashed, as of a request

@@ -123,7 +123,7 @@ _KINDS = {
     ),
     Code.FORBIDDEN_GRANT: _Kind(
         status=403,
-        title="Only who decided it, for whom it counts, or an operator revokes it",
+        title="Only who decided it, or an operator, revokes it",
         certain="The remembered decision still counts.",
         advice="Let one of them revoke it.",
     ),

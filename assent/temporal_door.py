@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import uuid
 from collections.abc import AsyncIterator, Collection
 from datetime import timedelta
@@ -14,7 +13,6 @@ from temporalio.api.common.v1 import WorkflowExecution as ExecutionName
 from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest
 from temporalio.client import (
     Client,
-    WorkflowExecution,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
@@ -65,7 +63,8 @@ from assent.messages import (
     Withdrawal,
 )
 from assent.temporal import NO_SERVER, ended_as, no_answer, unavailable
-from assent.temporal_inbox import TemporalInbox
+from assent.temporal_ledger import TemporalLedger
+from assent.temporal_lists import listed_approvals
 from assent.temporal_reviews import Review, TemporalReviews
 
 _RECALL_WITHIN = timedelta(seconds=15)
@@ -84,7 +83,7 @@ class TemporalDoor:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._reviews = TemporalReviews(client, self._recall)
-        self._inbox = TemporalInbox(self._recall, self._open_state)
+        self._ledger = TemporalLedger(self._recall, self._open_state)
 
     # Reviews
 
@@ -108,20 +107,20 @@ class TemporalDoor:
     # What waits for people, and what they said once for all
 
     def inbox(self, actor: Identity) -> AsyncIterator[State]:
-        return self._inbox.inbox(actor)
+        return self._ledger.inbox(actor)
 
     async def result(self, approval_id: str, *, actor: Identity) -> str | None:
-        return await self._inbox.result(approval_id, actor)
+        return await self._ledger.result(approval_id, actor)
 
     def grants(self) -> AsyncIterator[Grant]:
-        return self._inbox.grants()
+        return self._ledger.grants()
 
     async def revoke(self, grant_id: str, *, actor: Identity, surface: Surface = Surface.CLIENT) -> RevokedKind:
-        return await self._inbox.revoke(grant_id, actor, surface)
+        return await self._ledger.revoke(grant_id, actor, surface)
 
     async def policy(self) -> Policy | None:
         """The operator's policy in force, if there is one."""
-        return await self._inbox.policy()
+        return await self._ledger.policy()
 
     async def _open_state(self, approval_id: str) -> State:
         return await self._ask(approval_id, names.STATE, None, State, _OPEN_WITHIN)
@@ -243,52 +242,27 @@ class TemporalDoor:
             await asyncio.sleep(0.05)
 
     async def content(self, approval_id: str) -> str:
-        chunks: list[str] = []
-        offset: int | None = 0
-        while offset is not None:
-            recalled = await self._recall(Recall(kind=RecallKind.CONTENT, approval_id=approval_id, offset=offset))
-            if recalled.chunk is None:
-                raise Unavailable(f"the ledger no longer holds the result of approval {approval_id!r}")
-            chunks.append(recalled.chunk)
-            offset = recalled.next_offset
-        return "".join(chunks)
+        found = await self._ledger.content(approval_id)
+        if found is None:
+            raise Unavailable(f"the ledger no longer holds the result of approval {approval_id!r}")
+        return found
 
     async def approvals(
         self, *, status: str | None, limit: int, requesters: Collection[str] = ()
     ) -> AsyncIterator[Approval]:
         """The approvals that Temporal still knows. *requesters* narrows the search where they are plain names."""
-        query = f'WorkflowType = "{names.APPROVAL}" AND ExecutionStatus != "ContinuedAsNew"'
-        if status is not None:
-            query += f' AND {names.STATUS.name} = "{status}" AND ExecutionStatus IN ("Running", "Completed")'
-        if requesters and all(re.fullmatch(r"[A-Za-z0-9_:.-]{1,200}", each) for each in requesters):
-            wanted = ", ".join(f'"{each}"' for each in sorted(requesters))
-            query += f" AND {names.REQUESTER.name} IN ({wanted})"
-        try:
-            async for found in self._client.list_workflows(query, limit=limit):
-                yield _listed(found)
-        except RPCError as error:
-            raise unavailable(error) from error
+        async for approval in listed_approvals(self._client, status=status, limit=limit, requesters=requesters):
+            yield approval
 
     async def tools(self) -> list[ToolDescription]:
         return [ToolDescription.of(manifest) for manifest in await self.manifests()]
 
     async def manifests(self) -> list[Manifest]:
         """What the tools say of themselves, all of it."""
-        found: list[Manifest] = []
-        offset: int | None = 0
-        while offset is not None:
-            recalled = await self._recall(Recall(kind=RecallKind.TOOLS, offset=offset))
-            found.extend(recalled.manifests)
-            offset = recalled.next_offset
-        return found
+        return await self._ledger.manifests()
 
     async def audit(self, approval_id: str) -> list[AuditRecord]:
-        found: list[AuditRecord] = []
-        offset: int | None = 0
-        while offset is not None:
-            recalled = await self._recall(Recall(kind=RecallKind.AUDIT, approval_id=approval_id, offset=offset))
-            found.extend(recalled.entries)
-            offset = recalled.next_offset
+        found = await self._ledger.records(approval_id)
         if not found:
             await self.state(approval_id)  # says if there is no such approval
         return found
@@ -438,25 +412,3 @@ def _failure(approval_id: str, error: WorkflowFailureError) -> AssentError:
             return ApprovalInterrupted(approval_id, "cancelled")
         case cause:
             return ApprovalInterrupted(approval_id, f"ended ({cause})")
-
-
-def _listed(found: WorkflowExecution) -> Approval:
-    attributes = found.typed_search_attributes
-    return Approval(
-        approval_id=found.id.removeprefix("approval/"),
-        tool=attributes.get(names.TOOL),
-        status=_listed_status(found),
-        requester=attributes.get(names.REQUESTER),
-        thread_id=attributes.get(names.THREAD),
-        risk=attributes.get(names.RISK),
-        requested_at=found.start_time,
-        closed_at=found.close_time,
-    )
-
-
-def _listed_status(found: WorkflowExecution) -> str:
-    """What a list says: the approval's own word, unless its workflow was ended from outside before it had one."""
-    orderly = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
-    if found.status in orderly:
-        return found.typed_search_attributes.get(names.STATUS) or "unknown"
-    return "refused" if found.status is WorkflowExecutionStatus.FAILED else ended_as(found.status)

@@ -128,7 +128,7 @@ class NewDecision(Frozen):
     )
     delegate_to: Identity | None = Field(None, description="Of delegate: who is to decide instead; at least one id.")
     remember: Remember | None = Field(
-        None, description="How far the decision is to be remembered, where the tool lets it."
+        None, description="How far the decision is to be remembered, where the tool asks once."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assent.contracts import DecisionKind, Identity, Outcome, Plan, Status
+from assent.contracts import DecisionKind, Grant, Identity, Outcome, Status
 from cards.controls import revocation
 from cards.edited import edited
 from cards.elements import Element, box, link, local_time, markdown
@@ -45,7 +45,7 @@ def state_of(showing: Showing) -> str:
 
 def _is_denied(showing: Showing, outcome: Outcome) -> bool:
     """Whether nobody rejected it but the operator's policy."""
-    if outcome.status is not Status.REJECTED or showing.plan.grant:
+    if outcome.status is not Status.REJECTED or _stood_in(showing):
         return False
     return outcome.decided_by is None and (showing.decided is None or showing.decided.kind is not DecisionKind.REJECT)
 
@@ -65,8 +65,8 @@ def ending(showing: Showing, state: str, wording: Wording) -> list[Element]:
         lines.append(markdown(wording("line.withheld")))
     lines += [markdown(line, text_size="notation") for line in _by_whom(showing, wording)]
     shown = [box(lines, _GROUNDS.get(state, "grey-50")), *changes]
-    if showing.plan.grant:
-        shown.append(revocation(showing.plan.grant.grant_id, wording))
+    if grant := _stood_in(showing):
+        shown.append(revocation(grant.grant_id, wording))
     if (why := _rejection(showing)) is not None:
         shown += said("card.denial" if state == "denied" else "card.rejection", why, wording)
     if showing.outcome:
@@ -95,8 +95,8 @@ def _by_whom(showing: Showing, wording: Wording) -> list[Both]:
 
 def _decided_by(showing: Showing, wording: Wording) -> list[Both]:
     """Everybody whose decision counted; the decision that was remembered, where nobody was asked."""
-    if showing.plan.grant:
-        return _remembered(showing.plan, wording)
+    if grant := _stood_in(showing):
+        return _remembered(grant, wording)
     decided, outcome = showing.decided, showing.outcome
     if decided and decided.kind is DecisionKind.REJECT:
         return [wording("line.rejected_by", person=named(decided.actor), time=local_time(decided.received_at))]
@@ -120,9 +120,12 @@ def _names(people: tuple[Identity, ...], wording: Wording) -> Both:
     return said + wording("line.and_more", count=str(hidden)) if hidden > 0 else said
 
 
-def _remembered(plan: Plan, wording: Wording) -> list[Both]:
-    grant = plan.grant
-    assert grant is not None
+def _stood_in(showing: Showing) -> Grant | None:
+    """The remembered decision that stood in for a person, if nobody was asked."""
+    return None if showing.decided or showing.approvals else showing.plan.grant
+
+
+def _remembered(grant: Grant, wording: Wording) -> list[Both]:
     key = "line.let_through" if grant.decision is DecisionKind.APPROVE else "line.kept_from"
     return [
         wording(key, person=named(grant.granted_by), time=local_time(grant.granted_at)),

@@ -34,6 +34,14 @@ class Holder(Frozen):
 
     token: str
     worker: str
+    activity: str | None = None
+    """What it is an attempt of; attempts are numbered within it."""
+    turn: int = 0
+    """Which of the attempts it is."""
+
+    def is_older_than(self, claim: Row[Any]) -> bool:
+        """Whether a later attempt of the same activity holds the claim: this one was given up on, and slept."""
+        return self.activity is not None and self.activity == claim.activity and self.turn < claim.turn
 
 
 class Right(StrEnum):
@@ -42,6 +50,8 @@ class Right(StrEnum):
     RUN = "run"
     WAIT = "wait"
     """Another consent runs the same key just now."""
+    YIELD = "yield"
+    """A later attempt of the same consent runs just now: nothing is to be run, and nothing is to be said."""
     REPORT = "report"
     """Nothing is to be run: the report says what is known."""
 
@@ -73,7 +83,6 @@ async def begin(
     may_start: whether it is still early enough to begin a call that no attempt has begun.
     """
     await audit.lock(connection, call.approval_id)
-    began = {"holder": holder.token, "worker": holder.worker, "began_at": audit.stamp(now)}
     sealed = _seal(call.permission, Status.FROZEN)  # so that it stays sealed if its end is never recorded
     if may_start and (twin := await _frozen_twin(connection, call)):
         return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=frozen_twin(twin)))
@@ -81,7 +90,8 @@ async def begin(
         return refused
     if may_start and call.retries:
         await _step_aside(connection, call)
-    if may_start and await _claimed(connection, call, ClaimState.STARTED, attempt=1, sealed=sealed, **began):
+    held = {"sealed": sealed, **_held(holder, now)}
+    if may_start and await _claimed(connection, call, ClaimState.STARTED, attempt=1, **held):
         await audit.append(connection, call.approval_id, call.entries)
         return Beginning(right=Right.RUN)
     own = await claim_of(connection, call.consent)
@@ -229,24 +239,6 @@ async def shut(connection: AsyncConnection, closing: Closing) -> Report | None:
     return None if known.kind is ReportKind.NOT_BEGUN else known
 
 
-async def resolve(connection: AsyncConnection, call: ToolCall, content: Content, now: datetime) -> Report:
-    """A probe found that an unknown call did run: the claim moves from unknown to executed."""
-    own, claim = await claim_of(connection, call.consent), await root_of(connection, call.consent)
-    if claim is None:
-        return Report(kind=ReportKind.UNKNOWN)
-    await audit.lock(connection, claim.approval_id)
-    found = await connection.execute(
-        update(claims)
-        .where(claims.c.consent == claim.consent, claims.c.state == ClaimState.UNKNOWN)
-        .values(state=ClaimState.EXECUTED, ended_at=audit.stamp(now), content=content.data, note=content.note)
-    )
-    claim = await claim_of(connection, claim.consent)
-    assert claim is not None, "a claim is never deleted"
-    if found.rowcount == 1:
-        await audit.append(connection, claim.approval_id, [execution_entry(claim, now)])
-    return await report(connection, claim, to=own if own is not None and own.consent != claim.consent else None)
-
-
 async def _begin_again(
     connection: AsyncConnection, own: Row[Any], call: ToolCall, holder: Holder, now: datetime
 ) -> Beginning:
@@ -255,12 +247,14 @@ async def _begin_again(
     if own.state == ClaimState.STARTED and own.holder == holder.token:
         return Beginning(right=Right.RUN, attempt=own.attempt)
     same = own.payload_sha256 == call.payload_sha256  # a reset approval may come back with what was edited since
+    if own.state == ClaimState.STARTED and same and holder.is_older_than(own):
+        return Beginning(right=Right.YIELD)
     if own.state == ClaimState.STARTED and same and call.retry_safe and own.attempt < call.attempts:
         again = await connection.execute(
             update(claims)
             .where(claims.c.consent == call.consent, claims.c.state == ClaimState.STARTED)
             .where(claims.c.attempt == own.attempt)
-            .values(attempt=own.attempt + 1, holder=holder.token, worker=holder.worker, began_at=audit.stamp(now))
+            .values(attempt=own.attempt + 1, **_held(holder, now))
         )
         return Beginning(right=Right.RUN, attempt=own.attempt + 1) if again.rowcount else Beginning(right=Right.WAIT)
     if own.state == ClaimState.STARTED:
@@ -292,9 +286,7 @@ async def _take_answer(
     ended = {"ended_at": audit.stamp(now), "answer": answer, "answered_by": other.consent, "error": error}
     if await _claimed(connection, asking, ClaimState.CLOSED, attempt=0, sealed=sealed, **ended):
         event = AuditEvent.REPLAY if replayed else AuditEvent.EXECUTE_UNKNOWN
-        once, digest = f"{event}:{asking.consent}", asking.payload_sha256
-        entry = AuditEntry(event=event, at=now, once=once, payload_sha256=digest, error=error)
-        await audit.append(connection, asking.approval_id, [entry])
+        await audit.append(connection, asking.approval_id, [answer_entry(asking, event, error, now)])
     claim = await claim_of(connection, asking.consent)
     assert claim is not None, "it was inserted above"
     return await report(connection, claim)
@@ -351,6 +343,10 @@ def _data_of(ending: Ending) -> bytes:
     return ending.content.data if ending.content else b""
 
 
+def _held(holder: Holder, now: datetime) -> dict[str, Any]:
+    return {**holder.model_dump(exclude={"token"}), "holder": holder.token, "began_at": audit.stamp(now)}
+
+
 def _stored(ending: Ending) -> dict[str, Any]:
     return {
         "content": ending.content.data if ending.content else None,
@@ -358,6 +354,12 @@ def _stored(ending: Ending) -> dict[str, Any]:
         "authorize_url": ending.authorize_url,
         "error": ending.error,
     }
+
+
+def answer_entry(asking: ToolCall | Closing, event: AuditEvent, error: str | None, now: datetime) -> AuditEntry:
+    """The audit's note of a consent that was answered with what is known of another one's call."""
+    once = f"{event}:{asking.consent}"
+    return AuditEntry(event=event, at=now, once=once, payload_sha256=asking.payload_sha256, error=error)
 
 
 def execution_entry(claim: Row[Any], now: datetime) -> AuditEntry:

@@ -174,7 +174,7 @@ class Ledger:
 
     async def resolve(self, call: ToolCall, content: Content) -> Report:
         async with writing(self._engine) as connection:
-            return await claims.resolve(connection, call, content, datetime.now(UTC))
+            return await reviews.resolve(connection, call, content, datetime.now(UTC))
 
     async def content(self, approval_id: str) -> bytes | None:
         async with reading(self._engine) as connection:

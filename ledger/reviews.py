@@ -10,11 +10,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.content import Content, storable
 from assent.contracts import Frozen, Plan, Ruled, RuledKind, RulingKind, Settlement, Surface
-from assent.messages import AuditEntry, AuditEvent, Examination, LateResult, ReportKind, Sight
+from assent.messages import AuditEntry, AuditEvent, Examination, LateResult, Report, ReportKind, Sight, ToolCall
 from assent.payload import sha256
 from ledger import audit
+from ledger.claims import answer_entry, execution_entry
 from ledger.engine import insert
-from ledger.results import claim_of, content_of, is_readable, path_of, root_of
+from ledger.results import claim_of, content_of, is_readable, path_of, report, root_of
 from ledger.revisions import with_hash
 from ledger.schema import ClaimState, approvals, claims, late_results, settlements
 
@@ -29,6 +30,8 @@ class Orphan(Frozen):
     consent: str
     plan: Plan
     began_at: datetime
+    is_given_up: bool
+    """Whether it is on record that nobody knows; if not, the claim still says that it runs."""
 
 
 async def sights(connection: AsyncConnection, approval_id: str) -> tuple[Sight, ...]:
@@ -47,21 +50,22 @@ async def root_sight(connection: AsyncConnection, consent: str) -> Sight | None:
 
 async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
     """Settle a frozen call by compare-and-set: of two who say something of it, the first is heard."""
-    call = examination.frozen.call
-    await audit.lock(connection, call.approval_id)
-    if standing := await settlement_of(connection, call.approval_id):
-        return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=standing)
+    call, joined = examination.frozen.call, examination.frozen.joined
     root = await root_of(connection, call.consent)
     assert root is not None, "a frozen call has a claim"
+    waiting = dict.fromkeys((call.approval_id, root.approval_id, *joined))
+    await audit.lock(connection, *waiting)
+    if standing := await settlement_of(connection, call.approval_id):
+        return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=standing)
     await _move(connection, root.consent, examination)
     claim = await claim_of(connection, root.consent)
     assert claim is not None, "a claim is never deleted"
     kind = _KINDS.get(ClaimState(claim.state))
     assert kind is not None, "it was moved above, or before"
     settlement = _settlement(examination, kind)
-    if await _all_may_read(connection, (call.approval_id, *settlement.also), claim):
+    if await _all_may_read(connection, tuple(waiting), claim):
         settlement = _with_content(settlement, claim)
-    for approval_id in (call.approval_id, *settlement.also):
+    for approval_id in waiting:  # also the one whose claim it is, which may not have come to wait for the answer
         row = insert(connection, settlements).values(
             approval_id=approval_id,
             settlement=settlement.model_dump_json(),
@@ -70,6 +74,31 @@ async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
         await connection.execute(row.on_conflict_do_nothing())
         await audit.append(connection, approval_id, [_entry(settlement, claim, examination)])
     return Ruled(kind=RuledKind.SETTLED, settlement=settlement)
+
+
+async def resolve(connection: AsyncConnection, call: ToolCall, content: Content, now: datetime) -> Report:
+    """A probe found that an unknown call did run: the claim moves from unknown to executed.
+
+    An approval that only met this call does not say that it executed it: it replays what another one executed.
+    """
+    own, claim = await claim_of(connection, call.consent), await root_of(connection, call.consent)
+    if claim is None:
+        return Report(kind=ReportKind.UNKNOWN)
+    await audit.lock(connection, claim.approval_id, call.approval_id)
+    found = await connection.execute(
+        update(claims)
+        .where(claims.c.consent == claim.consent, claims.c.state == ClaimState.UNKNOWN)
+        .values(state=ClaimState.EXECUTED, ended_at=audit.stamp(now), content=content.data, note=content.note)
+    )
+    claim = await claim_of(connection, claim.consent)
+    assert claim is not None, "a claim is never deleted"
+    if found.rowcount == 1:
+        await audit.append(connection, claim.approval_id, [execution_entry(claim, now)])
+    found_out = await report(connection, claim, to=own if own is not None and own.consent != claim.consent else None)
+    if found_out.kind is not ReportKind.EXECUTED or claim.approval_id == call.approval_id:
+        return found_out
+    await audit.append(connection, call.approval_id, [answer_entry(call, AuditEvent.REPLAY, None, now)])
+    return found_out.model_copy(update={"kind": ReportKind.REPLAYED})
 
 
 async def settlement_of(connection: AsyncConnection, approval_id: str) -> Settlement | None:
@@ -88,7 +117,9 @@ async def orphans(connection: AsyncConnection, now: datetime) -> list[Orphan]:
     """Claims that should have ended by now, whatever became of them."""
     edited = with_hash(claims.c.approval_id, claims.c.payload_sha256).correlate(claims).scalar_subquery()
     rows = await connection.execute(
-        select(claims.c.consent, claims.c.began_at, func.coalesce(edited, approvals.c.plan).label("plan"))
+        select(
+            claims.c.consent, claims.c.began_at, claims.c.state, func.coalesce(edited, approvals.c.plan).label("plan")
+        )
         .join(approvals, approvals.c.approval_id == claims.c.approval_id)
         .outerjoin(settlements, settlements.c.approval_id == claims.c.approval_id)
         .where(claims.c.state.in_((ClaimState.STARTED, ClaimState.UNKNOWN)), settlements.c.approval_id.is_(None))
@@ -99,6 +130,7 @@ async def orphans(connection: AsyncConnection, now: datetime) -> list[Orphan]:
             consent=row.consent,
             plan=Plan.model_validate_json(row.plan),
             began_at=datetime.fromisoformat(row.began_at),
+            is_given_up=row.state == ClaimState.UNKNOWN,
         )
         for row in rows
     )

@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0004"
+VERSION = "0005"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -95,6 +95,8 @@ claims = Table(
     Column("attempt", Integer, nullable=False),
     Column("holder", Text),
     Column("worker", Text),
+    Column("activity", Text),
+    Column("turn", Integer),
     Column("began_at", Text),
     Column("ended_at", Text),
     Column("content", LargeBinary),

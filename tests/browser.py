@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import shutil
-import sys
 import uuid
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Iterator
@@ -37,8 +36,9 @@ from activities.feishu import Feishu
 from cards import Wording
 from tests.conftest import HEARTBEAT, new_database, open_service
 from tests.feishu import APP, Chat, settings_of
-from tests.house import ROOT, Process
-from tests.parts import free_port, worker_environment
+from tests.house import Process
+from tests.nursery import spawn
+from tests.parts import ROOT, free_port, worker_environment
 from tests.simulated import served
 from tests.web import write_tokens
 from workers import webhook
@@ -190,8 +190,8 @@ class Tools:
         self._lives += 1
         log = self._directory / f"tools-{self._lives}.log"
         with log.open("wb") as output:
-            running = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "workers.tools"),
+            running = await spawn(
+                *("-m", "workers.tools"),
                 env=self._environment,
                 cwd=ROOT,
                 stdout=output,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import re
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 
@@ -18,12 +18,13 @@ from assent import ApprovalHandle
 from cards import Wording
 from tests.conftest import new_database, open_service
 from tests.feishu import APP, Chat, Office, settings_of
-from tests.house import ROOT, Process
-from tests.parts import connect, until, worker_environment
+from tests.house import Process
+from tests.nursery import spawn
+from tests.parts import ROOT, connect, until, worker_environment
 from tests.simulated import served
 from tests.tools import marks
 from tests.web import write_tokens
-from workers.webhook import create_app
+from workers import webhook
 
 WORDING = Wording.load()
 
@@ -166,8 +167,13 @@ class City:
     async def press(self, message: dict[str, Any], name: str, who: str = "ou_requester", **filled: str) -> Told:
         """Press a button of a card as a client does: it has to be there."""
         click = {"message_id": message["message_id"], "open_id": who, "name": name}
-        answer = await self.chat.http.post("/api/clicks", json=click | ({"form_value": filled} if filled else {}))
-        return Told(answer.raise_for_status().json())
+
+        async def pressed() -> Told | None:
+            answer = await self.chat.http.post("/api/clicks", json=click | ({"form_value": filled} if filled else {}))
+            told = Told(answer.raise_for_status().json())
+            return told if told.toast != said("toast.not_recorded") else None
+
+        return await until(pressed)  # whoever is asked to click again does so
 
     # What happens between Feishu and a webhook
 
@@ -222,8 +228,8 @@ class City:
             **different,
         }
         log = self._directory / f"{module}-{len(self._processes)}.log"
-        running = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", module),
+        running = await spawn(
+            *("-m", module),
             env=worker_environment(**environment),
             cwd=ROOT,
             stdout=log.open("wb"),
@@ -269,17 +275,30 @@ class Hall(Office):
 
 @asynccontextmanager
 async def opened_hall(
-    address: str, namespace: str, directory: Path, kind: str = "sqlite", **platform: Any
+    address: str,
+    namespace: str,
+    directory: Path,
+    kind: str = "sqlite",
+    *,
+    patience: float | None = None,
+    **platform: Any,
 ) -> AsyncIterator[Hall]:
-    """Open a hall on this kind of ledger; platform: settings of the simulator."""
+    """Open a hall on this kind of ledger.
+
+    patience: the seconds in which a click is answered, where more than the platform's own three are meant.
+    platform: settings of the simulator.
+    """
     client = await connect(address, namespace)
     async with AsyncExitStack() as stack:
+        if patience is not None:
+            stack.enter_context(patch.object(webhook, "_CLICK_WITHIN", patience))
+            platform["click_timeout"] = patience * 2
         app = simulator.create_app(simulator.Settings(**APP, **platform))
         chat = Seen(await stack.enter_async_context(served(app)))
         stack.push_async_callback(chat.http.aclose)
         url = await new_database(kind, directory)
         service = await open_service(stack, client, url, **settings_of(chat.url))
-        door = await stack.enter_async_context(served(create_app(service.settings, client)))
+        door = await stack.enter_async_context(served(webhook.create_app(service.settings, client)))
         hall = Hall(service, chat)
         hall.platform, hall.door = app.state.simulator, f"{door}/feishu/callback"
         hall.platform.settings = dataclasses.replace(hall.platform.settings, callback_url=hall.door)

@@ -6,6 +6,7 @@ import itertools
 import os
 import shutil
 import tempfile
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -21,14 +22,15 @@ import activities.policy
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from activities.review_cards import ReviewCards
-from assent import ApprovalHandle, Assent, Identity, Outcome
+from assent import ApprovalHandle, Assent, Decision, DecisionKind, Identity, Outcome, State
 from assent.payload import sha256
 from assent.settings import Settings
 from assent.tools import registry
 from cards import Wording
 from ledger import Ledger
-from tests import parts
+from tests import order, parts
 from tests import tools as tools_for_tests
+from tests.nursery import Nursery
 from workers.approvals import approvals_worker, outbound_worker
 from workers.setup import set_up
 from workers.tools import tool_workers
@@ -36,8 +38,10 @@ from workers.tools import tool_workers
 ME = Identity(open_id="ou_me", union_id="on_me")
 OPERATOR = Identity(open_id="ou_operator")
 HEARTBEAT = timedelta(seconds=3)
+PATIENCE = timedelta(minutes=1)
+"""How long a verdict is waited for where there has to be one."""
 
-_running: dict[str, parts.TemporalServer | parts.PostgresServer] = {}
+_running: dict[str, parts.TemporalServer | Nursery | parts.PostgresServer] = {}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,8 +49,10 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     temporal = parts.TemporalServer(namespaces=parts.NAMESPACES)
     temporal.start()
+    nursery = Nursery()
+    nursery.start()
     postgres = parts.PostgresServer()
-    _running.update(temporal=temporal, postgres=postgres)
+    _running.update(temporal=temporal, nursery=nursery, postgres=postgres)
     os.environ["TEST_TEMPORAL"] = temporal.address
     os.environ["TEST_POSTGRES"] = postgres.uri
     os.environ["TEST_RUN"] = tempfile.mkdtemp(prefix="assent-test-")
@@ -57,6 +63,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         part.kill() if isinstance(part, parts.TemporalServer) else part.stop()
     if _running:
         shutil.rmtree(os.environ["TEST_RUN"])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if processes > 1:
+        items[:] = order.arranged(items, processes)
 
 
 @pytest.fixture(scope="session")
@@ -96,6 +109,21 @@ async def new_database(kind: str, directory: Path) -> str:
     return f"postgresql+asyncpg://postgres@/{name}?host={host}"
 
 
+async def accepted(handle: ApprovalHandle, state: State, kind: str = "approve", actor: Identity = ME) -> None:
+    """Decide on what is shown; it has to count. Nobody is told "received" here, however busy the machine is."""
+    decision = Decision(
+        approval_id=handle.id,
+        kind=DecisionKind(kind),
+        payload_sha256=state.payload_sha256,
+        actor=actor,
+        event_id=uuid.uuid4().hex,
+        delivery_id=uuid.uuid4().hex,
+        received_at=datetime.now(UTC),
+    )
+    verdict = await handle.submit(decision, answer_within=PATIENCE)
+    assert verdict.kind == "accepted", verdict
+
+
 @dataclass
 class Service:
     """A whole service: Temporal namespace, ledger, workers in this process, and a client."""
@@ -107,9 +135,7 @@ class Service:
 
     async def decided(self, handle: ApprovalHandle, kind: str = "approve", actor: Identity = ME) -> Outcome:
         """Decide on what is shown and wait for the end."""
-        state = await handle.state()
-        verdict = await handle.decide(kind, actor=actor, payload_sha256=state.payload_sha256)
-        assert verdict.kind == "accepted", verdict
+        await accepted(handle, await handle.state(), kind, actor)
         return await handle.outcome()
 
     @asynccontextmanager

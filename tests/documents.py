@@ -10,13 +10,14 @@ import json
 import re
 import shlex
 import subprocess
-import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+
+from tests.nursery import spawn
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -61,7 +62,7 @@ class Snippet:
         return known
 
     async def _run_as_program(self) -> None:
-        program = await asyncio.create_subprocess_exec(sys.executable, "-uc", self.code, stdout=subprocess.PIPE)
+        program = await spawn("-c", self.code, stdout=subprocess.PIPE)
         try:
             said, _ = await program.communicate()
         finally:

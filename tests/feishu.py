@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import simulator
 from assent import ApprovalHandle, Decision, DecisionKind, Identity, Outcome
 from assent.contracts import Surface
 from ledger import MessageKind, Slot
-from tests.conftest import Service, new_database, open_service
+from tests.conftest import PATIENCE, Service, new_database, open_service
 from tests.parts import until
 from tests.simulated import served
 
@@ -40,7 +41,7 @@ class Chat:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.http = httpx.AsyncClient(base_url=url, timeout=10, limits=httpx.Limits(keepalive_expiry=2))
+        self.http = httpx.AsyncClient(base_url=url, timeout=60, limits=httpx.Limits(keepalive_expiry=2))
 
     async def messages(self, chat_id: str | None = None) -> list[dict[str, Any]]:
         answer = await self.http.get("/api/messages", params={"chat_id": chat_id} if chat_id else {})
@@ -150,7 +151,13 @@ class Office:
         return await self.service.decided(handle, kind, actor=REQUESTER)
 
     async def click(
-        self, handle: ApprovalHandle, message: dict[str, Any], kind: str = "approve", who: Identity = REQUESTER
+        self,
+        handle: ApprovalHandle,
+        message: dict[str, Any],
+        kind: str = "approve",
+        who: Identity = REQUESTER,
+        *,
+        patience: timedelta = PATIENCE,
     ) -> str:
         """What the webhook makes of a click on a message."""
         value = buttons(message["content"])[kind]["behaviors"][0]["value"]
@@ -165,7 +172,7 @@ class Office:
             surface=Surface.FEISHU,
             proof="feishu-signature",
         )
-        return (await handle.submit(decision)).kind.value
+        return (await handle.submit(decision, answer_within=patience)).kind.value
 
 
 async def open_office(stack: AsyncExitStack, client: Client, directory: Path, **settings: Any) -> Office:

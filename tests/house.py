@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,16 +13,15 @@ from sqlalchemy import text
 from assent import ApprovalHandle, Assent, State, names
 from ledger import Ledger
 from ledger.engine import writing
-from tests.conftest import HEARTBEAT, ME, Service
-from tests.parts import until, worker_environment
-
-ROOT = Path(__file__).parent.parent
+from tests.conftest import HEARTBEAT, Service, accepted
+from tests.nursery import Forked, spawn
+from tests.parts import ROOT, until, worker_environment
 
 
 class Process:
     """One worker process."""
 
-    def __init__(self, running: asyncio.subprocess.Process, log: Path) -> None:
+    def __init__(self, running: asyncio.subprocess.Process | Forked, log: Path) -> None:
         self._running = running
         self._log = log
 
@@ -108,8 +106,8 @@ class House:
             ASSENT_HEARTBEAT_TIMEOUT=str(HEARTBEAT.total_seconds()),
             ASSENT_GRACE="0.5",
         )
-        running = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", f"workers.{kind}"),
+        running = await spawn(
+            *("-m", f"workers.{kind}"),
             env=environment,
             cwd=ROOT,
             stdout=log.open("wb"),
@@ -130,8 +128,7 @@ class House:
             return state if state.phase == "pending" else None
 
         state = await until(shown)  # after a death the next worker waits for the dead one's task to time out
-        verdict = await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
-        assert verdict.kind == "accepted", verdict
+        await accepted(handle, state)
 
     async def scheduled(self, handle: ApprovalHandle, *, started: bool) -> None:
         """Wait until a worker has taken the approval's activity (or one was at least scheduled)."""

@@ -20,9 +20,14 @@ from assent import names
 
 Answer = TypeVar("Answer")
 
+ROOT = Path(__file__).parent.parent
 CACHE = Path(tempfile.gettempdir()) / "assent-test-bytecode"
-NAMESPACES = 96
+NAMESPACES = 144
 """How many Temporal namespaces the test server offers, so that each service of a test has one to itself."""
+_SETTINGS = (
+    "frontend.WorkflowTimeSkippingEnabled=true",
+    "worker.perNamespaceWorkerCount=0",  # they serve schedules; a hundred namespaces' keep a tenth of a core busy
+)
 
 
 def free_port() -> int:
@@ -57,7 +62,7 @@ class TemporalServer:
         self._file = file
         self._namespaces = namespaces
         self._attributes = () if bare else names.SEARCH_ATTRIBUTES
-        self._settings = ["frontend.WorkflowTimeSkippingEnabled=true", *settings]
+        self._settings = [*_SETTINGS, *settings]
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -113,13 +118,15 @@ class PostgresServer:
 
 
 async def until(ask: Callable[[], Awaitable[Answer | None]], seconds: float = 120) -> Answer:
-    """Ask again until there is an answer; a test that waits in vain fails loudly."""
+    """Ask again until there is an answer, at first often, then less so; a test that waits in vain fails loudly."""
+    pause = 0.02
     async with asyncio.timeout(seconds):
         while True:
             answer = await ask()
             if answer is not None and answer is not False:
                 return answer
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.3, 0.15)
 
 
 def worker_environment(**more: str) -> dict[str, str]:

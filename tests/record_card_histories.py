@@ -73,7 +73,8 @@ async def carded_late(office: Office, directory: Path) -> str:
     """Feishu was down when the card was sent, and the first click came before its message was known."""
     await office.chat.misbehave({"on": "send", "kind": "lost_answer"})
     handle = await office.ask(directory)
-    assert await office.click(handle, await office.chat.card(handle.id)) == "received"
+    card = await office.chat.card(handle.id)
+    assert await office.click(handle, card, patience=timedelta(seconds=8)) == "received"
     await office.chat.behave()
     assert (await handle.outcome()).status == "executed"
     return names.approval_workflow(handle.id)

@@ -114,7 +114,7 @@ class Feishu:
 async def feishu(settings: Settings | None = None) -> AsyncIterator[Feishu]:
     """A simulator on a free port."""
     app = create_app(settings)
-    async with served(app) as url, httpx.AsyncClient(base_url=url, timeout=10) as http:
+    async with served(app) as url, httpx.AsyncClient(base_url=url, timeout=60) as http:
         yield Feishu(url, app.state.simulator, http)
 
 

@@ -19,7 +19,7 @@ from assent.tools import registry
 from ledger import Ledger
 from ledger.engine import writing
 from tests import parts
-from tests.conftest import ME, Service, new_database, open_service
+from tests.conftest import ME, Service, accepted, new_database, open_service
 from tests.tools import leave_mark, marks
 from workers.approvals import approvals_worker
 from workers.tools import tool_workers
@@ -43,9 +43,7 @@ async def idle(
 
 async def approved(service: Service, path: Path) -> ApprovalHandle:
     handle = await service.gate.request("mark", {"path": str(path)}, requester=ME)
-    state = await handle.state()
-    verdict = await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
-    assert verdict.kind == "accepted"
+    await accepted(handle, await handle.state())
     return handle
 
 

@@ -151,7 +151,7 @@ async def test_trying_again_is_refused_with_the_reason_and_taken_with_the_hash(w
     assert is_problem(uncertain, 409, "ruling_refused")
     assert uncertain.json()["why"] == "not_certain"
     (tmp_path / "f").mkdir()
-    bearing = await frozen(web, tmp_path / "f", "flaky", arguments={"failures": 3, "then": "completed"})
+    bearing = await frozen(web, tmp_path / "f", "once_more")
     for wrong in (None, "0" * 12):
         refused = await settle(web, bearing, ruling="retry", payload_hash=wrong)
         assert is_problem(refused, 409, "ruling_refused")

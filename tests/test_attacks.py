@@ -25,7 +25,7 @@ async def hall(
     tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
 ) -> AsyncIterator[Hall]:
     directory = tmp_path_factory.mktemp("hall")
-    async with opened_hall(temporal_address, next(namespaces), directory, limits=False) as opened:
+    async with opened_hall(temporal_address, next(namespaces), directory, patience=25, limits=False) as opened:
         yield opened
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ from assent.messages import AuditBatch, AuditEntry, AuditEvent, Conclusion
 from ledger import Ledger
 from ledger.engine import writing
 from tests.conftest import ME, Service, new_database
+from tests.nursery import spawn
 from tests.parts import until, worker_environment
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -163,8 +163,8 @@ async def test_verify_command_tells_by_its_exit_code(ledger: Ledger) -> None:
     url = ledger._engine.url.render_as_string(hide_password=False)
 
     async def verify(*more: str) -> tuple[int | None, str]:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "ledger", "verify", *more),
+        process = await spawn(
+            *("-m", "ledger", "verify", *more),
             env=worker_environment(ASSENT_DATABASE_URL=url),
             cwd=Path(__file__).parent.parent,
             stdout=asyncio.subprocess.PIPE,

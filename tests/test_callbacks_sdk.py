@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
+from asyncio.subprocess import PIPE
 from typing import Any
 
 from cards import Event, Refused, Verifier
+from tests.nursery import spawn
 from tests.test_callbacks import APP, NOW, TENANT, TOKEN, body_of, click, signed
 
 # The SDK takes seconds and much memory to import: it judges all vectors in one process of its own.
@@ -58,13 +58,13 @@ def ours(vector: dict[str, Any]) -> dict[str, Any] | None:
     return found.event
 
 
-def test_the_official_sdk_and_ours_agree_on_random_vectors() -> None:
+async def test_the_official_sdk_and_ours_agree_on_random_vectors() -> None:
     chance = random.Random(20260315)
     vectors = [vector(chance) for _ in range(120)]
-    judged = subprocess.run(
-        [sys.executable, "-c", SDK], input=json.dumps(vectors), capture_output=True, text=True, check=True, timeout=100
-    )
-    theirs = json.loads(judged.stdout)
+    process = await spawn("-c", SDK, stdin=PIPE, stdout=PIPE)
+    judged, _ = await process.communicate(json.dumps(vectors).encode())
+    assert process.returncode == 0
+    theirs = json.loads(judged)
     assert [ours(each) for each in vectors] == theirs
     assert {each["fault"] for each, answer in zip(vectors, theirs, strict=True) if answer is not None} == {"none"}
     assert all(answer is not None for each, answer in zip(vectors, theirs, strict=True) if each["fault"] == "none")

@@ -196,8 +196,11 @@ def test_any_request_makes_cards_that_keep_the_rules(arguments: dict[str, Any], 
     file = overflow(hostile, WORDING)
     for showing in showings(hostile, words):
         shown = read(showing)
-        if showing.attachment is None and file is not None:
-            assert "approve" not in json.dumps([each.get("name") for each in shown["body"]["elements"]])
+        if showing.attachment is None and not (showing.decided or showing.outcome or showing.settlement):
+            may_approve = "approve" in [each.get("name") for each in shown["body"]["elements"]]
+            lacks = any("This card could not hold everything" in line for line in markdowns(shown))
+            assert may_approve != (lacks or showing.replaced)
+            assert file is not None or not lacks
 
 
 @given(arguments=st.dictionaries(TEXT, VALUES, max_size=25), text=TEXT)

@@ -312,6 +312,14 @@ def test_a_remembered_decision_is_named_and_can_be_revoked() -> None:
     assert "for this tool in its chat" in text
 
 
+def test_a_remembered_decision_that_did_not_stand_in_is_not_named() -> None:
+    outcome = Outcome(approval_id="inv-42", status=Status.EXECUTED, decided_by=BEN)
+    shown = built(Showing(plan=plan(grant=GRANT), decided=APPROVED, outcome=outcome, ended_at=NOW))
+    assert "let through" not in said(shown)
+    assert "Approved by <person id='ou_ben'" in said(shown)
+    assert "revoke" not in buttons(shown)
+
+
 def test_what_the_policy_denies_is_not_said_to_be_anybodys_rejection() -> None:
     outcome = Outcome(approval_id="inv-42", status=Status.REJECTED, reason="Stopped until Monday.")
     shown = built(Showing(plan=plan(denied="Stopped until Monday.", rule=RULE), outcome=outcome))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import cards
-from assent.contracts import Risk, RulingKind, Status, VerdictKind
+from assent.contracts import Remember, Risk, RulingKind, Status, VerdictKind
 from cards import Showing, Wording, card
 from cards.wording import Both, Template, _ours
 from tests.test_cards import plan
@@ -31,6 +31,10 @@ def test_every_state_risk_and_verdict_has_its_texts() -> None:
     wanted |= {f"toast.{each}" for each in VerdictKind if each is not VerdictKind.ACCEPTED}
     for settled in (RulingKind.EXECUTED, RulingKind.NOT_EXECUTED):
         wanted |= {f"{table}.settled_{settled}" for table in ("state", "line", "toast")}
+    for ended in (Status.EXECUTED, Status.FAILED, Status.FROZEN):
+        wanted |= {f"line.result_{ended}", f"line.reviewing_{ended}"}
+    wanted |= {f"line.remembered_{scope}" for scope in Remember}
+    wanted |= {f"{table}.{state}" for table in ("state", "line") for state in ("denied", "reviewing", "withheld")}
     assert wanted <= EN.keys()
 
 

@@ -78,8 +78,8 @@ async def consent(ledger: Ledger, *, message: str | None = None, retry_safe: boo
     return call
 
 
-def holder() -> Holder:
-    return Holder(token=uuid.uuid4().hex, worker="a worker")
+def holder(turn: int = 0, activity: str | None = None) -> Holder:
+    return Holder(token=uuid.uuid4().hex, worker="a worker", activity=activity, turn=turn)
 
 
 def closing(call: ToolCall) -> Closing:
@@ -220,6 +220,25 @@ async def test_retry_safe_claim_is_taken_over_as_often_as_allowed(ledger: Ledger
     assert (await ledger.begin(call, holder())).right is Right.REPORT
 
 
+@pytest.mark.parametrize("retry_safe", [False, True])
+async def test_an_attempt_that_slept_leaves_the_claim_of_a_later_one_alone(ledger: Ledger, retry_safe: bool) -> None:
+    call = await consent(ledger, retry_safe=retry_safe)
+    slept, running = holder(1, "run/1"), holder(2, "run/1")
+    assert (await ledger.begin(call, running)).right is Right.RUN
+    assert (await ledger.begin(call, slept)).right is Right.YIELD
+    assert (await ledger.finish(call, running, 1, EXECUTED)).kind is ReportKind.EXECUTED
+    assert (await ledger.begin(call, slept)).right is Right.REPORT
+
+
+@pytest.mark.parametrize("other", [(3, "run/1"), (2, "run/1"), (1, "another run/1")])
+async def test_any_other_attempt_finds_that_the_end_is_unknown(ledger: Ledger, other: tuple[int, str]) -> None:
+    call = await consent(ledger)
+    await ledger.begin(call, holder(2, "run/1"))
+    report = (await ledger.begin(call, holder(*other))).report
+    assert report is not None
+    assert report.kind is ReportKind.UNKNOWN
+
+
 async def test_retry_safe_attempt_after_an_unended_one_is_never_failed(ledger: Ledger) -> None:
     call, second = await consent(ledger, retry_safe=True), holder()
     await ledger.begin(call, holder())
@@ -307,6 +326,22 @@ async def test_a_late_result_after_a_probe_found_it_is_kept_beside(ledger: Ledge
     async with writing(ledger._engine) as connection:
         late = await connection.execute(select(late_results).where(late_results.c.consent == call.consent))
     assert [row.content for row in late] == [EXECUTED.content and EXECUTED.content.data]
+
+
+async def test_a_probe_that_finds_anothers_call_executed_replays_it(ledger: Ledger) -> None:
+    first, second, running = await consent(ledger, message="m8"), await consent(ledger, message="m8"), holder()
+    await ledger.begin(first, running)
+    await ledger.finish(first, running, 1, UNKNOWN)
+    await ledger.begin(second, holder())
+    for call, kind in ((second, ReportKind.REPLAYED), (first, ReportKind.EXECUTED), (second, ReportKind.REPLAYED)):
+        report = await ledger.resolve(call, Content.of("found"))
+        assert (report.kind, report.content) == (kind, "found")
+    assert (await ledger.entries(first.approval_id))[-1].event == "execute"
+    assert [entry.event.value for entry in await ledger.entries(second.approval_id)] == [
+        "write_request",
+        "execute_unknown",
+        "replay",
+    ]
 
 
 async def test_close_and_finish_at_once_never_wait_for_each_other(ledger: Ledger) -> None:

@@ -22,7 +22,7 @@ from assent import (
 from assent.contracts import DecisionKind, Judged, Progress, Rule, VerdictKind
 from assent.inbox import awaits
 from assent.messages import Recall, Recalled, RecallKind
-from assent.temporal_inbox import TemporalInbox
+from assent.temporal_ledger import TemporalLedger
 from assent.texts import with_sentence
 from assent.wire import Ending
 
@@ -96,9 +96,9 @@ async def test_the_inbox_skips_what_has_ended_and_says_if_nobody_answers() -> No
     async def silent(approval_id: str) -> State:
         raise Unavailable("no")
 
-    assert [found.approvers async for found in TemporalInbox(recall, ask).inbox(ANN)] == [PEOPLE]
+    assert [found.approvers async for found in TemporalLedger(recall, ask).inbox(ANN)] == [PEOPLE]
     with pytest.raises(Unavailable, match="no approvals worker"):
-        await anext(TemporalInbox(recall, silent).inbox(ANN))
+        await anext(TemporalLedger(recall, silent).inbox(ANN))
 
 
 # What an agent reads

@@ -10,7 +10,6 @@ import pty
 import re
 import signal
 import struct
-import sys
 import termios
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -25,6 +24,7 @@ from assent import ApprovalHandle, ApprovalNotFound, Identity, State, Surface
 from assent.command import Exit, cli
 from tests import parts
 from tests.conftest import Service, new_database, open_service
+from tests.nursery import Forked, spawn
 from tests.tools import marks
 
 ME = Identity(open_id="ou_me")
@@ -63,9 +63,9 @@ class CommandLine:
         assert finished.code >= 0, finished
         return finished
 
-    async def start(self, *arguments: str, **environment: str) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "assent", *arguments),
+    async def start(self, *arguments: str, **environment: str) -> Forked:
+        return await spawn(
+            *("-m", "assent", *arguments),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -259,8 +259,8 @@ async def on_terminal(assent: CommandLine, columns: int, *arguments: str) -> str
     """What a terminal of that width shows."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "assent", *arguments),
+    process = await spawn(
+        *("-m", "assent", *arguments),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -352,8 +352,8 @@ async def test_exit_code_is_that_of_the_decision_even_if_nobody_reads(assent: Co
     handle = await assent.pending(tmp_path / "m")
     reader, writer = os.pipe()
     os.close(reader)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "assent", "decide", handle.id, "reject", "--as", "open_id:ou_me", "--json"),
+    process = await spawn(
+        *("-m", "assent", "decide", handle.id, "reject", "--as", "open_id:ou_me", "--json"),
         stdout=writer,
         stderr=writer,
         env=assent.environment,

@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import signal
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from assent import ApprovalHandle, State
 from tests import parts
 from tests.conftest import OPERATOR
+from tests.nursery import Forked, spawn
 from tests.test_command_line import ME, CommandLine, command_line
 from tests.tools import marks
 
@@ -71,20 +71,13 @@ async def test_executed_settles_with_its_content_and_is_shown(assent: CommandLin
     assert (entry.event, entry.actor, entry.surface) == ("settle", OPERATOR, "command_line")
 
 
-async def test_the_second_is_told_who_settled_it_and_an_outsider_that_he_may_not(
-    assent: CommandLine, tmp_path: Path
-) -> None:
+async def test_programs_read_what_became_of_a_ruling(assent: CommandLine, tmp_path: Path) -> None:
     handle = await frozen(assent, tmp_path / "m")
-    settle = ("settle", handle.id, "not-executed")
-    outsider = await assent(*settle, "--as", "open_id:ou_me", "--reason", "please")
-    assert (outsider.code, outsider.out) == (1, "")
-    assert outsider.err == "Not settled: open_id:ou_me is no operator (ASSENT_OPERATORS).\n"
-    first = await assent(*settle, *AS_OPERATOR, "--json")
+    settle = ("settle", handle.id, "not-executed", *AS_OPERATOR, "--json")
+    first, late = await assent(*settle), await assent(*settle)
     assert (first.code, first.data["kind"], first.data["approval_id"]) == (0, "settled", handle.id)
-    late, programs = await asyncio.gather(assent(*settle, *AS_OPERATOR), assent(*settle, *AS_OPERATOR, "--json"))
-    assert (late.code, late.out) == (1, "")
-    assert late.err == f"Not settled: {OPERATOR} settled it before: it was not executed.\n"
-    assert (programs.code, programs.data["kind"]) == (1, "already_settled")
+    assert (late.code, late.data["kind"]) == (1, "already_settled")
+    assert late.data["settlement"] == first.data["settlement"]
 
 
 async def test_what_may_still_run_is_said_before_it_is_settled(assent: CommandLine, tmp_path: Path) -> None:
@@ -129,45 +122,36 @@ async def test_a_mistake_is_named_and_nothing_is_sent(assent: CommandLine, optio
 # Trying again
 
 
-async def test_a_script_tries_again_with_the_hash_and_not_without(assent: CommandLine, tmp_path: Path) -> None:
-    uncertain = await frozen(assent, tmp_path / "u")
-    handle = await frozen(assent, tmp_path / "m", "flaky", failures=3, then="completed")
+async def test_a_script_does_not_try_again_without_the_hash_nor_without_certainty(
+    assent: CommandLine, tmp_path: Path
+) -> None:
+    handle = await frozen(assent, tmp_path / "m")
     typed = str((await handle.state()).payload_sha256)[:12]
-    retry = ("retry", *AS_OPERATOR)
-    without, wrong, not_certain = await asyncio.gather(
-        assent("settle", handle.id, *retry),
-        assent("settle", handle.id, *retry, "--hash", "0" * 12),
-        assent("settle", uncertain.id, *retry, "--hash", typed),
-    )
-    assert [without.code, wrong.code, not_certain.code] == [2, 1, 1]
-    assert "--hash" in without.err
-    assert "first 12 characters" in wrong.err
-    assert "not certain" in not_certain.err
-    done = await assent("settle", handle.id, *retry, "--hash", typed)
-    assert done.code == 0
-    assert done.out.endswith(f"What became of it: assent show {handle.id}\n")
-    assert (await handle.settlement()).retried
-    assert "after it was tried again" in (await assent("show", handle.id)).out
+    retry = ("settle", handle.id, "retry", *AS_OPERATOR)
+    without, not_certain = await asyncio.gather(assent(*retry), assent(*retry, "--hash", typed))
+    assert (without.code, "--hash" in without.err) == (2, True)
+    assert (not_certain.code, "not certain" in not_certain.err) == (1, True)
 
 
 async def test_a_person_sees_what_would_run_and_types_its_hash(assent: CommandLine, tmp_path: Path) -> None:
-    handle = await frozen(assent, tmp_path / "m", "flaky", failures=3, then="completed")
+    handle = await frozen(assent, tmp_path / "m", "once_more")
     state = await handle.state()
     async with on_terminal(assent, "settle", handle.id, "retry", *AS_OPERATOR) as (terminal, process):
         await asked(terminal, state)
         terminal.send(str(state.payload_sha256)[:12])
         assert await asyncio.wait_for(process.wait(), 120) == 0
     assert (await handle.settlement()).kind == "executed"
-    assert marks(tmp_path / "m") == 4
+    assert marks(tmp_path / "m") == 2
+    assert "after it was tried again" in (await assent("show", handle.id)).out
 
 
 async def test_a_person_who_thinks_better_of_it_leaves_with_ctrl_c(assent: CommandLine, tmp_path: Path) -> None:
-    handle = await frozen(assent, tmp_path / "m", "flaky", failures=3, then="completed")
+    handle = await frozen(assent, tmp_path / "m", "once_more")
     async with on_terminal(assent, "settle", handle.id, "retry", *AS_OPERATOR) as (terminal, process):
         await asked(terminal, await handle.state())
         process.send_signal(signal.SIGINT)
         assert await asyncio.wait_for(process.wait(), 120) == 130
-    assert marks(tmp_path / "m") == 3
+    assert marks(tmp_path / "m") == 1
 
 
 async def asked(terminal: Terminal, state: State) -> None:
@@ -177,7 +161,7 @@ async def asked(terminal: Terminal, state: State) -> None:
         return "type the payload's hash" in terminal.seen()
 
     await parts.until(there)
-    for shown in (state.tool, "then", "failures", str(state.payload_sha256)[:12]):
+    for shown in (state.tool, "path", str(state.payload_sha256)[:12]):
         assert shown in terminal.seen()
 
 
@@ -204,12 +188,10 @@ class Terminal:
 
 
 @asynccontextmanager
-async def on_terminal(
-    assent: CommandLine, *arguments: str
-) -> AsyncIterator[tuple[Terminal, asyncio.subprocess.Process]]:
+async def on_terminal(assent: CommandLine, *arguments: str) -> AsyncIterator[tuple[Terminal, Forked]]:
     ours, theirs = pty.openpty()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "assent", *arguments),
+    process = await spawn(
+        *("-m", "assent", *arguments),
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,

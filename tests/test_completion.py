@@ -265,6 +265,6 @@ def test_parameter_named_title_is_kept() -> None:
 
 def test_large_call_does_not_hold_up_the_worker() -> None:
     arguments = {"lines": [{"sku": "x"}] * 3000, "notes": {str(n): {"line": {"sku": "x"}} for n in range(2000)}}
-    started = time.monotonic()
+    started = time.process_time()  # its own time, however busy the machine is
     assert complete(SCHEMA, arguments)["notes"]["1999"]["line"]["quantity"] == 1
-    assert time.monotonic() - started < 2
+    assert time.process_time() - started < 2

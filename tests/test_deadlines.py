@@ -19,7 +19,7 @@ from tests.tools import marks
 from workers.approvals import approvals_worker
 from workers.tools import tool_workers
 
-TTL = timedelta(seconds=1)
+TTL = timedelta(seconds=4)
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,7 @@ async def test_every_ending_takes_the_buttons_away(office: Office, tmp_path: Pat
         "failed": ("ends_with", {"outcome": "blocked"}),
         "frozen": ("raises", {}),
     }.get(ending, ("mark", {}))
-    ttl = timedelta(milliseconds=700) if ending == "expired" else timedelta(minutes=5)
+    ttl = timedelta(seconds=4) if ending == "expired" else timedelta(minutes=5)
     thread = str(tmp_path)
     handle = await office.ask(tmp_path, tool, arguments=arguments, ttl=ttl, thread_id=thread, message_id=thread)
     card = await office.chat.card(handle.id)
@@ -151,7 +151,8 @@ async def test_a_lost_answer_leads_to_one_card_that_can_be_clicked_meanwhile(off
     await office.chat.misbehave({"on": "send", "kind": "lost_answer"})
     handle = await office.ask(tmp_path)
     card = await office.chat.card(handle.id)
-    assert await office.click(handle, card) == "received"  # nobody knows yet that this is its card
+    soon = timedelta(seconds=5)
+    assert await office.click(handle, card, patience=soon) == "received"  # nobody knows yet that this is its card
     await office.chat.behave()
     assert (await handle.outcome()).status == "executed"
     await office.chat.final(handle.id)
@@ -209,7 +210,7 @@ async def test_feishu_down_at_the_end_delays_the_card_and_not_the_outcome(office
     card = await office.chat.card(handle.id)
     await office.chat.misbehave({"on": "patch", "kind": "5xx"})
     assert await office.click(handle, card) == "accepted"
-    assert (await asyncio.wait_for(handle.outcome(), 12)).status == "executed"
+    assert (await asyncio.wait_for(handle.outcome(), 60)).status == "executed"
     assert buttons((await office.chat.card(handle.id))["content"])
     await office.chat.behave()
     await office.chat.final(handle.id)

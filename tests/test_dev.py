@@ -126,7 +126,7 @@ def test_it_works_as_printed_remembers_and_leaves_nothing_behind(dev: Dev, monke
     family = dev.family()
     assert len(family) == 5
     dev.press_ctrl_c()
-    assert dev.process.wait(30) == 0, dev.said
+    assert dev.process.wait(60) == 0, dev.said
     assert all_gone(family)
 
     dev.start()
@@ -136,7 +136,7 @@ def test_it_works_as_printed_remembers_and_leaves_nothing_behind(dev: Dev, monke
     family = dev.family()
     approvals = next(member for member in family if "workers.approvals" in member.cmdline())
     approvals.kill()
-    assert dev.process.wait(30) == 1
+    assert dev.process.wait(60) == 1
     assert "approvals ended with code -9. The end of " in dev.said
     assert "approvals are served" in dev.said.rpartition("The end of")[2]
     assert all_gone(family)
@@ -152,13 +152,14 @@ async def finds_the_earlier_approval_and_asks_anew(dev: Dev, earlier: str) -> No
     state = await handle.state()
     verdict = await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
     outcome = await handle.outcome()
-    assert (verdict.kind, outcome.status, outcome.content["invoice"]) == ("accepted", "executed", 2)
+    assert (outcome.status, outcome.content["invoice"]) == ("executed", 2)
+    assert verdict.kind in ("accepted", "received")
 
 
 def test_a_tool_that_takes_its_worker_with_it_freezes_and_the_worker_is_started_again(dev: Dev) -> None:
     dev.start()
     dev.comes_up()
-    with httpx.Client(base_url=f"http://127.0.0.1:{dev.chat_port}", timeout=10) as chat:
+    with httpx.Client(base_url=f"http://127.0.0.1:{dev.chat_port}", timeout=60) as chat:
         labels = [shortcut["label"]["en"] for shortcut in chat.get("/api/shortcuts").json()]
         asked = {"open_id": "ou_requester", "chat_id": "oc_team"}
         filed = chat.post(f"/api/shortcuts/{labels.index('Migrate a database')}", json=asked)
@@ -171,7 +172,7 @@ def test_a_tool_that_takes_its_worker_with_it_freezes_and_the_worker_is_started_
         eventually(lambda: "approve" in buttons(card()["content"]))
         press = {"message_id": card()["message_id"], "open_id": "ou_requester"}
         pressed = chat.post("/api/clicks", json=press | {"value": value_of(card(), "approve")})
-        assert pressed.json()["toast"]["type"] == "success"
+        assert pressed.json()["toast"]["type"] in ("success", "info")  # approved; or received, on a busy machine
         eventually(lambda: card()["content"]["header"]["template"] in ("violet", "purple"))
     assert "tools was killed in the middle of its work; it is started again." in dev.said
     assert len((dev.directory / "outbox" / "migrations.jsonl").read_text().splitlines()) == 1
@@ -187,7 +188,7 @@ def test_ctrl_c_and_even_a_kill_while_it_starts_leave_nothing_behind(dev: Dev) -
         eventually(lambda: bool(dev.family()))
         family = dev.family()
         dev.process.send_signal(stop)
-        assert dev.process.wait(30) == (-9 if stop is signal.SIGKILL else 0), dev.said
+        assert dev.process.wait(60) == (-9 if stop is signal.SIGKILL else 0), dev.said
         eventually(lambda family=family: all_gone(family))  # type: ignore[misc]
 
 

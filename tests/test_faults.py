@@ -76,7 +76,7 @@ async def test_what_a_twins_probe_found_is_audited_with_the_call_that_ran(ledger
     await ledger.begin(first, running)
     await ledger.finish(first, running, 1, UNKNOWN)
     await ledger.begin(second, holder())
-    assert (await ledger.resolve(second, Content.of("found"))).kind is ReportKind.EXECUTED
+    assert (await ledger.resolve(second, Content.of("found"))).kind is ReportKind.REPLAYED
     assert [entry.event for entry in await ledger.entries(first.approval_id)][-1] == AuditEvent.EXECUTE
     assert not [problem for problem in await ledger.verify() if first.approval_id in problem and "result" in problem]
 

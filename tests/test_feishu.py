@@ -408,7 +408,7 @@ async def test_a_chat_that_is_full_or_hangs_holds_up_no_other() -> None:
         began = time.monotonic()
         for n in range(20):
             await feishu.send(Address(kind=AddressKind.OPEN_ID, id=f"ou_{n}"), "text", "{}", uuid="u")
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 4  # what hangs is given up after five
         for task in sick:
             task.cancel()
         await asyncio.gather(*sick, return_exceptions=True)

@@ -7,7 +7,6 @@ import base64
 import json
 import logging
 import signal
-import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
@@ -24,8 +23,9 @@ from cards import Verifier, Wording
 from tests import parts
 from tests.conftest import Service, new_database, open_service
 from tests.feishu import APP, OUTSIDER, REQUESTER, Chat, settings_of
-from tests.house import ROOT, Process
-from tests.parts import until, worker_environment
+from tests.house import Process
+from tests.nursery import spawn
+from tests.parts import ROOT, until, worker_environment
 from tests.simulated import served
 from workers import longconn, process
 from workers.longconn import Deaf, Desk, Line
@@ -261,8 +261,8 @@ class Town:
             **{"ASSENT_FEISHU_APP_SECRET": APP["app_secret"], **different},
         )
         log = self._directory / f"longconn-{len(self.processes)}.log"
-        running = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "workers.longconn"),
+        running = await spawn(
+            *("-m", "workers.longconn"),
             env=environment,
             cwd=ROOT,
             stdout=log.open("wb"),

@@ -287,7 +287,7 @@ async def test_missing_authorization_is_one_tap_away_and_learns_nothing_of_the_p
 
 
 async def test_endings_that_nobody_clicked_arrive_by_themselves(scene: Scene, album: Album, requester: Seat) -> None:
-    late = await scene.ask("send_invoice", INVOICE, reason=WHY, ttl=2)
+    late = await scene.ask("send_invoice", INVOICE, reason=WHY, ttl=6)
     withdrawn = await scene.ask("send_invoice", INVOICE, reason=WHY)
     conversation = {"thread_id": unique("thread"), "when_pending": "supersede", "reason": WHY}
     older = await scene.ask("send_invoice", INVOICE, **conversation)

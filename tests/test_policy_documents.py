@@ -50,7 +50,7 @@ def example(heading: str) -> tuple[Rules, list[dict[str, str]]]:
 
 def asked(manifest: Manifest, arguments: dict[str, Any]) -> Asking:
     payload = canonical_payload(manifest.name, schema.complete(manifest.parameters, arguments))
-    return Asking.of(payload, REQUESTER, "oc_team")
+    return Asking.of(payload, REQUESTER, "oc_customers")
 
 
 @pytest.mark.parametrize("heading", EXAMPLES)

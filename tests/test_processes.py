@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -13,7 +12,9 @@ import pytest
 
 from tests import parts
 from tests.conftest import ME, new_database, open_service
-from tests.house import ROOT, House
+from tests.house import House
+from tests.nursery import spawn
+from tests.parts import ROOT
 from tests.test_deaths import Call
 from tests.tools import marks
 
@@ -22,8 +23,8 @@ GOOD_TOOLS = "tests.tools"
 
 async def run(module: str, **environment: str) -> tuple[int | None, str]:
     """Run a worker that ends by itself; its exit code and all that it said."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", module),
+    process = await spawn(
+        *("-m", module),
         env=parts.worker_environment(**environment),
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -11,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from assent import ApprovalHandle, Assent, Identity, InvalidRequest, NotAllowed, State, Unhashable
+from assent import ApprovalHandle, Assent, Identity, InvalidRequest, NotAllowed, State, SyncAssent, Unhashable
 from tests import parts
 from tests.conftest import ME, new_database, open_service
 from tests.parts import until
+from tests.simulated import served
 from tests.tools import CHIEFS, HAN_MEIMEI, PEOPLE, marks
 from tests.web import Web
 
@@ -255,3 +257,46 @@ async def test_a_narrow_token_sees_only_what_it_may_ask_for(web: Web, tmp_path: 
         assert unseen.id not in listed
         with pytest.raises(NotAllowed, match="on behalf of"):
             await anext(deciding.inbox(ME))
+
+
+async def test_what_is_said_wrongly_is_named(web: Web, tmp_path: Path) -> None:
+    async with web.gate() as asking, web.http("approver") as http:
+        handle = await asking.request("mark", {"path": str(tmp_path / "m")}, requester=ME)
+        state = await handle.state()
+        told = {"decision": "approve", "payload_sha256": state.payload_sha256, "actor": {"open_id": "ou_me"}}
+        path = f"/v1/approvals/{handle.id}"
+        answers = {
+            "arguments: they belong to an edit": http.post(f"{path}/decide", json={**told, "arguments": {"path": "x"}}),
+            "delegate_to: it belongs to delegate": http.post(
+                f"{path}/decide", json={**told, "delegate_to": {"open_id": "ou_other"}}
+            ),
+            "is not an identity": http.get("/v1/inbox?actor=ou_me"),
+            "?actor: Field required": http.delete("/v1/grants/g"),
+        }
+        for said, asked in answers.items():
+            answer = await asked
+            assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request"), answer.text
+            assert said in answer.json()["detail"]
+        none = await http.get(f"{path}/result?actor=open_id:ou_me")
+        assert (none.status_code, none.json()["code"]) == (404, "no_result")
+        assert (await handle.state()).phase == "pending"
+
+
+async def test_the_blocking_client_can_do_the_same(web: Web, tmp_path: Path) -> None:
+    async with web.gate() as asking:
+        handle = await asking.request("ask_once", {"path": str(tmp_path / "m")}, requester=ME)
+        sha = str((await handle.state()).payload_sha256)
+
+        def decided(url: str) -> tuple[list[str], Any, list[str]]:
+            with SyncAssent.connect(url, token="secret-approver") as gate:
+                waiting = [state.approval_id for state in gate.inbox(ME)]
+                approval = gate.approval(handle.id)
+                assert approval.decide("approve", actor=ME, payload_sha256=sha).kind == "accepted"
+                assert approval.outcome().status == "executed"
+                (grant,) = [each for each in gate.grants() if each.approval_id == handle.id]
+                return waiting, approval.result(actor=ME), [gate.revoke(grant.grant_id, actor=ME)]
+
+        async with served(web.app) as url:
+            waiting, result, revoked = await asyncio.to_thread(decided, url)
+    assert handle.id in waiting
+    assert (result, revoked) == (None, ["revoked"])

@@ -87,7 +87,7 @@ async def test_refusals_are_the_same_exceptions(web: Web, gate: Assent, tmp_path
         await handle.settle("retry", operator=OPERATOR, reason="again", payload_hash="0" * 12)
     assert (uncertain.value.code, uncertain.value.approval_id) == ("NotCertain", handle.id)
     assert str(uncertain.value).endswith(f"Approval {handle.id!r} stays frozen.")
-    bearing = await frozen(web, gate, tmp_path, "flaky", arguments={"failures": 3, "then": "completed"})
+    bearing = await frozen(web, gate, tmp_path, "once_more")
     with pytest.raises(RulingRefused) as wrong:
         await bearing.settle("retry", operator=OPERATOR, reason="again", payload_hash="0" * 12)
     assert wrong.value.code == "WrongHash"

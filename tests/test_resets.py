@@ -154,7 +154,7 @@ async def test_reset_while_executing_past_the_deadline_never_says_that_it_did_no
     service: Service, tmp_path: Path
 ) -> None:
     path, gate = tmp_path / "marks", tmp_path / "gate"
-    ttl = timedelta(seconds=1)
+    ttl = timedelta(seconds=5)
     arguments = {"path": str(path), "gate": str(gate)}
     handle = await service.gate.request("gated", arguments, requester=ME, ttl=ttl)
     state = await handle.state()
@@ -179,7 +179,7 @@ async def test_asked_again_after_termination_and_retention_the_claim_knows_bette
     path, gate = tmp_path / "marks", tmp_path / "gate"
     asked = {"path": str(path), "gate": str(gate)}
     approval_id = f"{tmp_path.name}-{service.client.namespace}"
-    ttl = timedelta(seconds=1)
+    ttl = timedelta(seconds=5)
     handle = await service.gate.request("gated", asked, requester=ME, approval_id=approval_id, ttl=ttl)
     state = await handle.state()
     await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)

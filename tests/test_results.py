@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
 
+from activities.tools import ToolActivities
 from assent import ApprovalHandle
+from assent.content import Content
+from assent.messages import ToolCall
+from assent.tools import registry
+from ledger import ClaimState, Ending, Holder, Right
 from ledger.engine import writing
 from tests.conftest import ME, Service
 from tests.parts import until
@@ -207,3 +216,25 @@ async def test_a_request_with_a_nul_in_a_name_is_refused_on_every_database(servi
     outcome = await service.gate.call("mark", {"path": "x", "a\x00b": 1}, requester=ME)
     assert outcome.status == "failed"
     assert outcome.reason is not None
+
+
+async def test_an_attempt_that_slept_while_a_later_one_began_says_and_does_nothing(
+    service: Service, tmp_path: Path
+) -> None:
+    handle = await service.gate.request("mark", {"path": str(tmp_path / "marks")}, requester=ME)
+    await handle.state()
+    plan = await service.ledger.plan(handle.id)
+    assert plan is not None
+    call, waking = ToolCall.of(plan), ActivityEnvironment(client=service.client)
+    waking.info = dataclasses.replace(waking.info, scheduled_time=datetime.now(UTC), attempt=1)
+    activity = f"{waking.info.workflow_run_id}/{waking.info.activity_id}"
+    later = Holder(token=handle.id, worker="another", activity=activity, turn=2)
+    assert (await service.ledger.begin(call, later)).right is Right.RUN
+    with pytest.raises(ApplicationError) as raised:
+        await waking.run(ToolActivities(service.ledger, registry).execute, call)
+    assert (raised.value.type, raised.value.non_retryable) == ("NotYet", False)
+    ended = Ending(state=ClaimState.EXECUTED, content=Content.of("done"))
+    assert (await service.ledger.finish(call, later, 1, ended)).kind == "executed"
+    assert marks(tmp_path / "marks") == 0
+    await handle.cancel()
+    assert (await handle.outcome()).status == "executed"

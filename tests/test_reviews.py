@@ -11,7 +11,10 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 
 from assent import ApprovalHandle, NotFrozen, Ruled, RulingRefused, names
-from assent.messages import Examined
+from assent.contracts import Plan
+from assent.messages import Closing, Examined, FrozenCall, ToolCall
+from ledger import Holder, claims
+from ledger.engine import writing
 from tests.conftest import ME, OPERATOR, Service
 from tests.parts import until
 from tests.test_conversations import purge
@@ -25,6 +28,14 @@ async def frozen(service: Service, path: Path, tool: str = "raises", **asked: An
     handle = await service.gate.request(tool, arguments, requester=ME, **asked)
     assert (await service.decided(handle)).status == "frozen"
     return handle
+
+
+async def planned(service: Service, handle: ApprovalHandle) -> tuple[Plan, ToolCall]:
+    """What an approval that is shown would run."""
+    await handle.state()
+    plan = await service.ledger.plan(handle.id)
+    assert plan is not None
+    return plan, ToolCall.of(plan)
 
 
 async def test_executed_settles_with_its_content_and_the_key_replays_from_then_on(
@@ -120,7 +131,7 @@ async def test_trying_again_needs_a_tool_that_bears_it_and_the_typed_hash(servic
     with pytest.raises(RulingRefused) as refused:
         await handle.settle("retry", operator=OPERATOR, reason="again", payload_hash=hash_)
     assert refused.value.code == "NotCertain"
-    bearing = await frozen(service, tmp_path / "f", "flaky", arguments={"failures": 3, "then": "completed"})
+    bearing = await frozen(service, tmp_path / "f", "once_more")
     hash_ = str((await bearing.state()).payload_sha256)[:12]
     for wrong in (None, hash_[:11], "0" * 12):
         with pytest.raises(RulingRefused) as refused:
@@ -166,6 +177,21 @@ async def test_everyone_who_waits_for_the_answer_gets_it(service: Service, tmp_p
     assert marks(tmp_path / "m") == 1
 
 
+async def test_the_approval_whose_call_it_was_is_settled_too_though_another_opened_the_review(
+    service: Service, tmp_path: Path
+) -> None:
+    first = await frozen(service, tmp_path / "m", message_id=str(tmp_path))
+    review = names.review_workflow(str((await first.outcome()).idempotency_key))
+    await service.client.get_workflow_handle(review).terminate("by hand")
+    second = await frozen(service, tmp_path / "m", message_id=str(tmp_path))
+    ruled = await second.settle("executed", operator=OPERATOR, reason="it did", content={"id": 7})
+    assert (ruled.kind, await first.settlement()) == ("settled", ruled.settlement)
+    assert (await service.events(first.id))[-1] == "settle"
+    assert await first.content() == await second.content() == {"id": 7}
+    assert await service.ledger.verify() == []
+    assert marks(tmp_path / "m") == 1
+
+
 async def test_a_probe_settles_what_it_knows(service: Service, tmp_path: Path) -> None:
     found = tmp_path / "found"
     handle = await frozen(service, tmp_path / "m", "found_later", arguments={"found": str(found)})
@@ -173,6 +199,24 @@ async def test_a_probe_settles_what_it_knows(service: Service, tmp_path: Path) -
     settlement = await handle.settlement()
     assert (settlement.kind, settlement.settled_by, settlement.surface) == ("executed", None, "probe")
     assert settlement.content == {"found": True}
+
+
+async def test_of_two_whom_a_probe_answers_only_the_one_whose_call_it_was_executed_it(
+    service: Service, tmp_path: Path
+) -> None:
+    found = tmp_path / "found"
+    arguments = {"path": str(tmp_path / "m"), "found": str(found)}
+    first = await frozen(service, tmp_path / "m", "found_later", arguments=arguments, message_id=str(tmp_path))
+    second = await service.gate.request("found_later", arguments, requester=ME, message_id=str(tmp_path))
+    await second.state()
+    found.write_text('"executed"')
+    outcome = await service.decided(second)
+    assert (outcome.status, outcome.content) == ("replayed", {"found": True})
+    assert (await first.settlement()).content == {"found": True}
+    assert "execute" in await service.events(first.id)
+    assert "execute" not in await service.events(second.id)
+    assert await service.ledger.verify() == []
+    assert marks(tmp_path / "m") == 1
 
 
 async def test_not_executed_counts_only_once_it_no_longer_can(service: Service, tmp_path: Path) -> None:
@@ -247,6 +291,38 @@ async def test_an_approval_terminated_while_it_executes_gets_its_review(service:
     assert (await handle.settle("executed", operator=OPERATOR, reason="it did")).kind == "settled"
     assert (await handle.settlement()).kind == "executed"
     assert marks(tmp_path / "m") == 1
+
+
+async def test_a_claim_that_nobody_comes_back_for_joins_the_review_that_another_opened(
+    service: Service, tmp_path: Path
+) -> None:
+    """Its worker died, it was ended by hand, and an approval of the same key met it before the sweeper did."""
+    path = tmp_path / "m"
+    first, second = [
+        await service.gate.request("raises", {"path": str(path)}, requester=ME, message_id=str(tmp_path))
+        for _ in range(2)
+    ]
+    (_, begun), (plan, met) = [await planned(service, handle) for handle in (first, second)]
+    long_ago = datetime.now(UTC) - timedelta(days=1)
+    async with writing(service.ledger._engine) as connection:
+        await claims.begin(connection, begun, Holder(token=first.id, worker="dead"), long_ago, may_start=True)
+    await service.client.get_workflow_handle(names.approval_workflow(first.id)).terminate("by hand")
+    shared = ("approval_id", "consent", "idempotency_key", "payload_sha256")
+    closing = Closing(now=long_ago, reason="it waited", **{name: getattr(met, name) for name in shared})
+    assert (await service.ledger.close(closing)).kind == "unknown"
+    await service.client.start_workflow(
+        names.FROZEN_REVIEW,
+        FrozenCall.of(plan, met, decided_by=ME, error=None, frozen_at=datetime.now(UTC)),
+        id=names.review_workflow(met.idempotency_key),
+        task_queue=names.APPROVALS_QUEUE,
+    )
+    await sweep(service.client, service.ledger)
+    ruled = await second.settle("not_executed", operator=OPERATOR, reason="nothing arrived")
+    assert (ruled.kind, await first.settlement()) == ("settled", ruled.settlement)
+    assert ruled.settlement is not None
+    assert ruled.settlement.also == (first.id,)
+    assert (await service.decided(second)).status == "frozen"
+    assert marks(path) == 0
 
 
 async def test_the_same_call_does_not_run_elsewhere_until_it_is_settled(service: Service, tmp_path: Path) -> None:

@@ -268,7 +268,7 @@ async def test_those_who_froze_with_another_are_each_under_their_own_seal(ledger
     joined = await plan_with(ledger, "always", message="frozen together")
     await ledger.begin(ToolCall.of(joined), holder())
     probe = await ledger.resolve(ToolCall.of(joined), Content.of(SECRET))
-    assert (probe.kind, probe.sealed) == (ReportKind.EXECUTED, True)
+    assert (probe.kind, probe.sealed) == (ReportKind.REPLAYED, True)
     together = await settled(ledger, plan, joined=(joined.approval_id,))
     assert together.content is None, "the review's answer goes to both"
     assert SECRET in await everything_told(ledger, plan)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import httpx
@@ -16,6 +15,7 @@ import websockets
 
 from simulator import Settings
 from simulator.frames import CONTROL, DATA, BadFrame, Frame
+from tests.nursery import Forked, spawn
 from tests.simulated import Feishu, button, card, feishu, form
 
 _SDK = """
@@ -56,13 +56,13 @@ FULL = Frame(
 class Sdk:
     """The official client in a process of its own."""
 
-    process: asyncio.subprocess.Process
+    process: Forked
     frame: dict[str, Any]
     """How it read and wrote the frame of ours."""
 
     async def said(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (line := await self.process.stdout.readline()).startswith(b"{"):
                 assert line, "the SDK has ended"  # else it is the SDK's own log
         said: dict[str, Any] = json.loads(line)
@@ -78,8 +78,8 @@ async def _platform() -> AsyncIterator[Feishu]:
 
 @pytest.fixture(name="sdk", scope="module")
 async def _sdk(platform: Feishu) -> AsyncIterator[Sdk]:
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", _SDK, platform.url, FULL.encode().hex()),
+    process = await spawn(
+        *("-c", _SDK, platform.url, FULL.encode().hex()),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         limit=2**20,
@@ -93,7 +93,7 @@ async def _sdk(platform: Feishu) -> AsyncIterator[Sdk]:
 
 
 async def connected(platform: Feishu, number: int) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             if (await platform.http.get("/api/connections")).json()["open"] == number:
                 return
@@ -204,6 +204,7 @@ async def test_a_silent_or_dying_client_costs_the_click() -> None:
         async with websockets.connect(url, proxy=None) as socket:
             await connected(platform, 1)
             assert (await platform.click(message_id, value={"n": 1}))["error"] == "timeout"
+            platform.simulator.settings = replace(platform.simulator.settings, click_timeout=60)
             clicking = asyncio.create_task(platform.click(message_id, value={"n": 1}))
             await socket.recv()
             await socket.recv()

@@ -7,7 +7,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import httpx
 import pytest
 
 from simulator import BadSettings, Settings
+from tests.nursery import Forked, spawn
 from tests.simulated import button, card, feishu, webhook
 
 ROOT = Path(__file__).parent.parent
@@ -28,9 +28,9 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def process(**variables: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "simulator"),
+async def process(**variables: str) -> AsyncIterator[Forked]:
+    running = await spawn(
+        *("-m", "simulator"),
         cwd=ROOT,
         env=environment(**variables),
         stdout=asyncio.subprocess.PIPE,
@@ -64,7 +64,7 @@ async def test_it_says_where_it_is_serves_its_page_and_leaves_when_told() -> Non
                 assert stream.status_code == 200
                 running.send_signal(signal.SIGINT)
                 # Somebody still watches, and yet it ends, without having to break anything off.
-                _, complaints = await asyncio.wait_for(running.communicate(), 20)
+                _, complaints = await asyncio.wait_for(running.communicate(), 60)
         assert (running.returncode, complaints) == (0, b"")
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -13,11 +14,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Locator, Page, async_playwright, expect
 
 from assent import names
 from tests import parts
-from tests.conftest import ME, Service, new_database, open_service
+from tests.conftest import ME, OPERATOR, Service, new_database, open_service
+from tests.tools import marks
 
 PICTURES = Path(__file__).parent.parent / "docs" / "temporal-ui"
 CHROMIUM = "/usr/bin/chromium"
@@ -42,6 +44,23 @@ class Ui:
 
     async def look(self, path: str) -> None:
         await self.page.goto(f"{self.url}/namespaces/default/{path}")
+
+    async def type_ruling(self, **ruling: str) -> None:
+        """Fill in the update's form on the page of a review."""
+        await self.page.get_by_role("button", name="More Actions").first.click()
+        await self.page.get_by_role("menuitem", name="Send an Update").last.click()
+        await self._dialog.get_by_test_id("update-select-button").click()
+        await self._dialog.locator("[role=option]", has_text="settle").first.click()
+        await self._dialog.locator(".cm-content:visible").last.click()
+        await self.page.keyboard.insert_text(json.dumps({**ruling, "operator": {"open_id": OPERATOR.open_id}}))
+        await self._dialog.get_by_test_id("update-select-button").focus()  # leaving the field makes it grow
+
+    async def submit(self) -> None:
+        await self._dialog.get_by_role("button", name="Submit").click()
+
+    @property
+    def _dialog(self) -> Locator:
+        return self.page.locator("dialog:visible").last
 
     async def picture(self, name: str) -> None:
         file = self._pictures / f"{name}.png"
@@ -92,17 +111,23 @@ async def test_frozen_calls_are_listed_told_and_settled_in_temporals_ui(ui: Ui, 
         await expect(details.get_by_text(told).first).to_be_visible(timeout=PATIENCE)
     await ui.picture("frozen-page")
 
-    await ui.page.get_by_role("button", name="More Actions").first.click()
-    await ui.page.get_by_role("menuitem", name="Send an Update").last.click()
-    dialog = ui.page.locator("dialog:visible").last
-    await dialog.get_by_test_id("update-select-button").click()
-    await dialog.locator("[role=option]", has_text="settle").first.click()
-    ruling = '{"kind": "executed", "operator": {"open_id": "ou_operator"}, "reason": "the bank shows it"}'
-    await dialog.locator(".cm-content:visible").last.click()
-    await ui.page.keyboard.insert_text(ruling)
-    await dialog.get_by_test_id("update-select-button").focus()  # leaving the field makes it grow
+    await ui.type_ruling(kind="executed", reason="the bank shows it")
     await ui.picture("settle-form")
-    await dialog.get_by_role("button", name="Submit").click()
+    await ui.submit()
 
     settlement = await handle.settlement()
     assert (settlement.kind, settlement.surface, settlement.reason) == ("executed", "temporal", "the bank shows it")
+
+
+async def test_the_other_ways_are_typed_into_the_same_form(ui: Ui, tmp_path: Path) -> None:
+    for way, found, effects in (("not_executed", "not_executed", 1), ("retry", "executed", 2)):
+        path = tmp_path / way
+        handle = await ui.service.gate.request("once_more", {"path": str(path)}, requester=ME)
+        outcome = await ui.service.decided(handle)
+        await ui.look(f"workflows/{quote(names.review_workflow(str(outcome.idempotency_key)), safe='')}")
+        typed = {"payload_hash": str(outcome.payload_sha256)[:12]} if way == "retry" else {}
+        await ui.type_ruling(kind=way, reason="I looked", **typed)
+        await ui.submit()
+        settlement = await handle.settlement()
+        assert (settlement.kind, settlement.retried, settlement.surface) == (found, way == "retry", "temporal")
+        assert (settlement.settled_by, marks(path)) == (OPERATOR, effects)

@@ -141,7 +141,7 @@ async def test_click_on_a_superseded_approval_is_told_so(service: Service, tmp_p
 
 
 async def test_click_on_an_expired_approval_is_told_so(service: Service, tmp_path: Path) -> None:
-    handle = await pending(service, tmp_path, ttl=timedelta(seconds=2))
+    handle = await pending(service, tmp_path, ttl=timedelta(seconds=5))
     digest = await shown_hash(handle)
     await handle.outcome()
     verdict = await handle.decide("approve", actor=ME, payload_sha256=digest)

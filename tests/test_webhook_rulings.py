@@ -16,8 +16,7 @@ from cards import Verifier, Wording
 from ledger import MessageKind
 from tests import parts
 from tests.conftest import OPERATOR
-from tests.feishu import REQUESTER, Office, buttons, open_office
-from tests.tools import marks
+from tests.feishu import Office, buttons, open_office
 from tests.web import APP_ID, TENANT, Web, click_event, sealed, signed
 from workers.longconn import Desk
 
@@ -98,17 +97,6 @@ async def test_a_press_settles_and_the_next_is_told_that_it_is(
     assert (entry.event, entry.proof, entry.reason) == ("settle", proof, "I looked.")
 
 
-async def test_trying_again_takes_the_typed_hash(door: Door, tmp_path: Path) -> None:
-    arguments = {"failures": 3, "then": "completed"}
-    handle, card = await door.frozen(tmp_path, "flaky", arguments=arguments)
-    typed = str((await handle.state()).payload_sha256)[:12]
-    assert await door.press("callback", card, "retry", payload_hash="0" * 12) == told("wrong_hash")
-    assert await door.press("callback", card, "retry") == told("wrong_hash")
-    assert await door.press("callback", card, "retry", payload_hash=typed) == told("retrying")
-    assert (await handle.settlement()).retried
-    assert marks(tmp_path / "marks") == 4
-
-
 async def test_a_forged_button_changes_nothing(door: Door, tmp_path: Path) -> None:
     handle, card = await door.frozen(tmp_path)
     pending = await door.office.ask(tmp_path, "mark")
@@ -124,9 +112,3 @@ async def test_a_forged_button_changes_nothing(door: Door, tmp_path: Path) -> No
         assert await door.press("callback", card, "executed", value=forged, payload_hash="0" * 12) == told(key)
     assert await door.office.service.ledger.settlement(handle.id) is None
     assert (await pending.state()).phase == "pending"
-
-
-async def test_the_requester_is_no_operator(door: Door, tmp_path: Path) -> None:
-    handle, card = await door.frozen(tmp_path)
-    assert await door.press("callback", card, "executed", who=str(REQUESTER.open_id)) == told("forbidden_ruling")
-    assert await door.office.service.ledger.settlement(handle.id) is None

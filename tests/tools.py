@@ -170,6 +170,15 @@ def flaky(path: str, failures: int, then: ToolOutcome, ctx: ToolContext) -> Tool
     return ToolResult(then, {"attempt": ctx.attempt})
 
 
+@tool(retry_safe=True, attempts=1, timeout=timedelta(minutes=2))
+def once_more(path: str) -> dict[str, Any]:
+    """Raise the first time, with a key that makes a second time harmless."""
+    count = leave_mark(path)
+    if count == 1:
+        raise ConnectionError("lost")
+    return {"marks": count}
+
+
 @tool(retry_safe=True, attempts=2, timeout=timedelta(minutes=2))
 def gated_retry_safe(path: str, gate: str) -> dict[str, Any]:
     """Wait for the gate; beginning again is harmless."""

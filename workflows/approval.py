@@ -211,7 +211,7 @@ class ApprovalWorkflow:
             return report
         self._probed = True
         found = await calls.probe(self._call(plan), queue=plan.queue, heartbeat=plan.heartbeat_timeout)
-        return found if found.kind is ReportKind.EXECUTED else report
+        return found if found.kind in (ReportKind.EXECUTED, ReportKind.REPLAYED) else report
 
     async def _freeze(self, plan: Plan, report: Report) -> None:
         """Hand the call to its review, which outlives this approval."""

@@ -85,7 +85,8 @@ class FrozenReviewWorkflow:
         self._update(probes=self._frozen.probes + 1)
         frozen = self._frozen
         found = await calls.probe(frozen.call, queue=frozen.queue, heartbeat=frozen.heartbeat_timeout)
-        if found.kind in (ReportKind.EXECUTED, ReportKind.NOT_EXECUTED) and self._settled is None:
+        certain = (ReportKind.EXECUTED, ReportKind.REPLAYED, ReportKind.NOT_EXECUTED)
+        if found.kind in certain and self._settled is None:
             await self._conclude(self._examination(report=found))
 
     async def _wait(self) -> None:

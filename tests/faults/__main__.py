@@ -14,12 +14,14 @@ from pathlib import Path
 from tests.faults import report
 from tests.faults.houses import HOUSES, Ground, Table
 from tests.faults.running import run_seeds
+from tests.nursery import Nursery
 from tests.parts import TemporalServer, connect
 
 
 async def _with_servers(arguments: argparse.Namespace, directory: Path) -> int:
-    temporal = TemporalServer(namespaces=len(HOUSES) + 2)
+    temporal, nursery = TemporalServer(namespaces=len(HOUSES) + 2), Nursery()
     temporal.start()
+    nursery.start()
     try:
         if arguments.table:
             return await _write_table(temporal.address, directory)
@@ -35,6 +37,7 @@ async def _with_servers(arguments: argparse.Namespace, directory: Path) -> int:
             at_once=arguments.at_once,
         )
     finally:
+        nursery.stop()
         temporal.kill()
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from temporalio.client import Client
 
 from tests.faults import scenes
-from tests.faults.nursery import Nursery
 from tests.faults.servers import OwnPostgres, SmallDisk, SteppedClock
 from tests.faults.stage import Stage
 from tests.faults.table import TABLE, Fault, Moment, Seen
@@ -39,15 +38,8 @@ class Ground:
 
 
 async def on_signals(ground: Ground) -> Table:
-    nursery = Nursery()
     async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _QUICK) as stage:
-        await nursery.start()
-        try:
-            return await _seen(
-                stage, lambda stage: scenes.killed(stage, nursery), lambda stage: scenes.stopped(stage, nursery)
-            )
-        finally:
-            await nursery.close()
+        return await _seen(stage, scenes.killed, scenes.stopped)
 
 
 async def in_a_hurry(ground: Ground) -> Table:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from tests.faults.nursery import Nursery
 from tests.faults.plans import drawn
 from tests.faults.schedules import Schedule
 from tests.faults.servers import OwnPostgres
@@ -37,9 +36,6 @@ async def run_seeds(
     async with AsyncExitStack() as stack:
         postgres = await asyncio.to_thread(OwnPostgres)
         stack.callback(postgres.stop)
-        nursery = Nursery()
-        await nursery.start()
-        stack.push_async_callback(nursery.close)
         urls = {
             "sqlite": f"sqlite+aiosqlite:///{directory / 'ledger' / 'ledger.db'}",
             "postgres": await postgres.database(),
@@ -48,7 +44,7 @@ async def run_seeds(
         for (ledger, url), client in zip(urls.items(), clients, strict=True):
             own = directory / ledger
             own.mkdir()
-            stages[ledger] = Stage(client, address, own, url, nursery=nursery, settings=_SETTINGS)
+            stages[ledger] = Stage(client, address, own, url, settings=_SETTINGS)
             stack.push_async_callback(stages[ledger].close)
             await stages[ledger].open()
         renewing = asyncio.Lock()

@@ -16,7 +16,6 @@ from sqlalchemy import make_url, text
 from assent import names
 from ledger.engine import reading
 from tests.faults.gates import Loss
-from tests.faults.nursery import Nursery
 from tests.faults.servers import OwnPostgres, SteppedClock
 from tests.faults.stage import Case, Hand, Stage
 from tests.faults.table import Fault, Moment
@@ -39,7 +38,7 @@ async def let_go(hand: Hand, cases: Iterable[Case], *, resume: bool = True) -> N
 # Signals
 
 
-async def killed(stage: Stage, nursery: Nursery) -> Acted:
+async def killed(stage: Stage) -> Acted:
     doomed = await stage.hand("kill")
     moments = tuple(moment for moment in Moment if moment is not Moment.REPORT)
     early = await asyncio.gather(stage.arranged(doomed, moments), stage.arranged(doomed, moments, "safe"))
@@ -50,18 +49,18 @@ async def killed(stage: Stage, nursery: Nursery) -> Acted:
     await doomed.process.kill()
     plain, safe = [*early[0], late[0]], [*early[1], late[1]]
     await let_go(doomed, (*plain, *safe), resume=False)
-    await stage.hand("kill", relief=nursery)
+    await stage.hand("kill")
     return {Fault.KILL: plain, Fault.KILL_SAFE: safe}
 
 
-async def stopped(stage: Stage, nursery: Nursery) -> Acted:
+async def stopped(stage: Stage) -> Acted:
     """Everything from the held statements on is quick: the driver gives a statement twenty seconds, stopped or not."""
     zombie = await stage.hand("stop")
     cases = await asyncio.gather(*(stage.ask(zombie, moment) for moment in Moment))
     claim, *others = cases
     await asyncio.gather(*(stage.run(case) for case in others))
     await stage.bring(zombie, claim)
-    await stage.hand("stop", relief=nursery)  # it finds nothing to do: everything is in the zombie's hands
+    await stage.hand("stop")  # it finds nothing to do: everything is in the zombie's hands
     body, record, recorded, report = others
     await asyncio.gather(*(stage.bring_record(zombie, case) for case in (record, recorded)))
     await stage.bring_report(zombie, report)
@@ -243,7 +242,7 @@ async def servers_restarted(stage: Stage, temporal: TemporalServer, postgres: Ow
 
 async def clock_stepped(stage: Stage, clock: SteppedClock) -> Acted:
     """A worker whose clock the test sets; that it moved is read from what it writes into the ledger."""
-    hand = await stage.hand("clock", relief=None, **clock.environment)
+    hand = await stage.hand("clock", **clock.environment)
     acted: Acted = {}
     for fault, step in ((Fault.CLOCK_AHEAD, _DAY), (Fault.CLOCK_BACK, -_DAY)):
         clock.set(timedelta(0))

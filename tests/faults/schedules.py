@@ -197,8 +197,7 @@ class Schedule:
             statuses = [call.outcome.status.value for call in calls if call.outcome]
             if calls[0].case.effects and set(statuses) == {"failed"}:
                 found.append("it took effect, and everyone was told that it did not run")
-            probed = calls[0].asked.tool == "probed"  # each asks the probe, which found it executed
-            if statuses.count("executed") > 1 and not probed:
+            if statuses.count("executed") > 1:
                 found.append("two approvals of one key were executed")
         return found
 

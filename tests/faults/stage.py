@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
+from asyncio.subprocess import STDOUT
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import asyncpg
 import httpx
@@ -22,29 +22,20 @@ from assent.settings import Settings
 from ledger import Ledger, MessageKind, Slot
 from ledger.engine import reading
 from tests.faults.gates import HeldRow, LedgerProxy, Line, Loss, TemporalProxy
-from tests.faults.nursery import Nursery
 from tests.faults.table import Moment, Seen
 from tests.faults.waiting import PATIENCE, until
 from tests.feishu import REQUESTER, Chat, settings_of
-from tests.house import ROOT, Process
-from tests.parts import worker_environment
+from tests.house import Process
+from tests.nursery import Forked, spawn
+from tests.parts import ROOT, worker_environment
 from workers.setup import set_up
 
 _UNFINISHED = ("", "Waiting", "Running")
 
 
-class Worker(Protocol):
+class Worker(Process):
     """A worker process, however it was started."""
 
-    @property
-    def lives(self) -> bool: ...
-    def said(self) -> str: ...
-    def send(self, number: signal.Signals) -> None: ...
-    async def ended(self) -> object: ...
-    async def kill(self) -> None: ...
-
-
-class Started(Process):
     @property
     def lives(self) -> bool:
         return self._running.returncode is None
@@ -115,12 +106,10 @@ class Stage:
         url: str,
         *,
         chat: Chat | None = None,
-        nursery: Nursery | None = None,
         settings: Mapping[str, str],
     ) -> None:
         self.client, self.address, self.url, self.chat = client, address, url, chat
         self._directory = directory
-        self._nursery = nursery
         self._settings = settings
         self._stack = AsyncExitStack()
         self._looked_at: list[Case] = []
@@ -141,11 +130,8 @@ class Stage:
         for case in self._looked_at:
             assert case.effects == case.counted, f"{case.path.name} took effect after it was over"
 
-    async def hand(self, queue: str, *, relief: Nursery | None = None, **more: str) -> Hand:
-        """Start a tools worker on a queue of its own, behind proxies of its own.
-
-        relief: where it comes from if it has to be there at once.
-        """
+    async def hand(self, queue: str, **more: str) -> Hand:
+        """Start a tools worker on a queue of its own, behind proxies of its own."""
         temporal, ledger = TemporalProxy(self.address), LedgerProxy(self._host)
         address, port = await temporal.start(), await ledger.start()
         self._stack.push_async_callback(temporal.close)
@@ -153,7 +139,7 @@ class Stage:
         url = self.url
         if url.startswith("postgresql"):
             url = f"postgresql+asyncpg://postgres@127.0.0.1:{port}/{make_url(url).database}"
-        process = await self.start("tools", address, url, nursery=relief, FAULTS_QUEUE=queue, **more)
+        process = await self.start("tools", address, url, FAULTS_QUEUE=queue, **more)
         return Hand(queue, process, temporal, ledger)
 
     async def dismiss(self, hand: Hand) -> None:
@@ -162,12 +148,12 @@ class Stage:
         await hand.temporal.close()
         await hand.ledger.close()
 
-    async def start(self, kind: str, address: str, url: str, *, nursery: Nursery | None = None, **more: str) -> Worker:
+    async def start(self, kind: str, address: str, url: str, **more: str) -> Worker:
         """Start `python -m workers.{kind}`, and wait until it serves."""
         self._started += 1
         log = self._directory / f"{kind}-{self._started}.log"
         settings = {**(settings_of(self.chat.url) if self.chat else {}), **self._settings}
-        environment = dict(
+        environment = worker_environment(
             TEMPORAL_ADDRESS=address,
             TEMPORAL_NAMESPACE=self.client.namespace,
             ASSENT_DATABASE_URL=url,
@@ -176,18 +162,16 @@ class Stage:
             **{f"ASSENT_{name.upper()}": str(value) for name, value in settings.items()},
             **more,
         )
-        process: Worker
-        if nursery := nursery or self._nursery:
-            process = await nursery.fork(kind, log, environment)
-        else:
-            running = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", f"workers.{kind}"),
-                env=worker_environment(**environment),
-                cwd=ROOT,
-                stdout=log.open("wb"),
-                stderr=asyncio.subprocess.STDOUT,
-            )
-            process = Started(running, log)
+        command = ("-m", f"workers.{kind}")
+        running: Forked | asyncio.subprocess.Process
+        with log.open("wb") as output:
+            if "LD_PRELOAD" in more:  # what is put before the C library is there from the start
+                running = await asyncio.create_subprocess_exec(
+                    sys.executable, *command, env=environment, cwd=ROOT, stdout=output, stderr=STDOUT
+                )
+            else:
+                running = await spawn(*command, env=environment, cwd=ROOT, stdout=output, stderr=STDOUT)
+        process = Worker(running, log)
         self._stack.push_async_callback(process.kill)
         await self.says(process, "are served")
         return process

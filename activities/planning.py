@@ -51,7 +51,7 @@ class Planner:
         arguments = schema.complete(manifest.parameters, request.arguments)
         payload = canonical_payload(request.tool, arguments)
         payload_sha256 = sha256(payload)
-        effective = await self._effective(manifest, arguments, requester, request.chat_id)
+        effective = await self._effective(manifest, payload, requester, request.chat_id)
         asked_at, ttl = preparation.deadline - request.ttl, _ttl(request, manifest, effective)
         grant = await self._grant(manifest, effective, requester, request.chat_id, payload_sha256, preparation.now)
         return Plan(
@@ -108,7 +108,7 @@ class Planner:
         if payload_sha256 == plan.payload_sha256:
             raise InvalidRequest("nothing was changed; approve the call as it is")
         first = plan.edit
-        effective = await self._effective(manifest, complete, plan.requester, plan.conversation)
+        effective = await self._effective(manifest, payload, plan.requester, plan.conversation)
         of_the_rule = self._of_the_rule(effective)
         if effective.permission.execution is Execution.AUTO:  # somebody was asked, and goes on being asked
             asks = Permission(execution=Execution.ASK_ALWAYS, result=effective.permission.result)
@@ -139,11 +139,10 @@ class Planner:
         return manifest
 
     async def _effective(
-        self, manifest: Manifest, arguments: dict[str, Any], requester: Identity, conversation: str | None
+        self, manifest: Manifest, payload: str, requester: Identity, conversation: str | None
     ) -> Effective:
         rules = await self._policy.rules()
-        asking = Asking(tool=manifest.name, arguments=arguments, requester=requester, conversation=conversation)
-        effective = rules.effective(manifest, asking)
+        effective = rules.effective(manifest, Asking.of(payload, requester, conversation))
         tenant = self._settings.feishu_tenant_key or None
         approvers = effective.approvers.within(tenant)
         asks_a_chat = any(stage.kind is Approvers.Kind.CHAT for stage in approvers.stages)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -149,12 +148,7 @@ class ToolActivities:
     async def _check_policy(self, call: ToolCall, tool: Tool, plan: Plan) -> None:
         """Stop what the operator's policy has become too strict for since it was planned."""
         rules = await self._policy.rules()
-        asking = Asking(
-            tool=call.tool,
-            arguments=json.loads(payload_arguments(call.payload)),
-            requester=plan.requester,
-            conversation=plan.conversation,
-        )
+        asking = Asking.of(call.payload, plan.requester, plan.conversation)
         if why := objection(plan, rules.effective(tool.manifest, asking), call.approved_by):
             raise _Refused(why)
 

@@ -72,14 +72,20 @@ async def test_the_page_for_people_shows_everything_and_loads_nothing(web: Web) 
     assert all(f'id="{name}"' in page.text for name in openapi["components"]["schemas"])
 
 
-async def test_schemathesis_finds_nothing_that_the_description_does_not_say(web: Web, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("token", "paths"),
+    [("agent", ("--exclude-path", "/readyz")), ("approver", ("--include-path-regex", "^/v1/(inbox|grants|.*/result)"))],
+)
+async def test_schemathesis_finds_nothing_that_the_description_does_not_say(
+    web: Web, tmp_path: Path, token: str, paths: tuple[str, ...]
+) -> None:
     async with served(web.app) as url:
         command = [
             *(str(Path(sys.executable).parent / "schemathesis"), "run", f"{url}/openapi.json"),
-            *("--header", "Authorization: Bearer secret-agent"),
+            *("--header", f"Authorization: Bearer secret-{token}"),
             *("--phases", "examples,coverage", "--generation-deterministic"),
             *("--checks", "all", "--exclude-checks", "positive_data_acceptance", "--no-color"),
-            *("--request-timeout", "20", "--exclude-path", "/readyz"),
+            *("--request-timeout", "20", *paths),
         ]
         done = await asyncio.to_thread(
             subprocess.run, command, capture_output=True, text=True, timeout=270, cwd=tmp_path

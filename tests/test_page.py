@@ -338,7 +338,7 @@ async def anatomy(seat: Seat, asked: Asked) -> list[str]:
 
 async def test_markup_in_what_others_wrote_stays_text_to_the_end(scene: Scene, requester: Seat) -> None:
     """Arguments, reasons and results. What would follow from a breach is watched over by `no_surprises`."""
-    harmless = await scene.ask("send_invoice", {**INVOICE, "currency": "plain"}, reason="plain")
+    harmless = await scene.ask("send_invoice", {**INVOICE, "currency": "pla\u202ein"}, reason="plain")
     hostile = await scene.ask(
         "send_invoice", {"to": INVOICE["to"], "amount": "120.00", "currency": HOSTILE}, reason=HOSTILE
     )

@@ -12,12 +12,12 @@ import { t, textOf } from "./words.js";
 const TEMPLATES = "blue wathet turquoise green yellow orange red carmine violet purple indigo grey".split(" ");
 
 /**
- * The card of a message. `scratch` keeps what the person typed and unfolded, `send` takes a click;
+ * The card of a message, whose id is `key`. `scratch` keeps what the person typed and unfolded, `send` takes a click;
  * `next` numbers the parts without a name, so that each finds its state again after a redrawing.
  */
-export function card(content, { scratch, send }) {
+export function card(content, { scratch, send, key = "card" }) {
   let count = 0;
-  const context = { scratch, send, next: () => (count += 1), sizes: content?.config?.style?.text_size ?? {}, form: null };
+  const context = { scratch, send, key, next: () => (count += 1), sizes: content?.config?.style?.text_size ?? {}, form: null };
   const { header, body } = content ?? {};
   const wide = content?.config?.width_mode;
   const node = h("article", { class: `card card-${["compact", "fill"].includes(wide) ? wide : "default"}` });

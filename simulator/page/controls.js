@@ -102,8 +102,6 @@ export function form(item, context, fill) {
 
 const isEmpty = (value) => value === undefined || value === "" || value === false || (Array.isArray(value) && value.length === 0);
 
-let labels = 0;
-
 /**
  * A control with its label, its draft and its place in the form. `read` and `write` translate between the control and the value;
  * outside a form a change is a click of its own, with what `sent` makes of the value.
@@ -131,13 +129,13 @@ function field(item, context, { node, control = node, read, write, initial, sent
   return node;
 }
 
-function labelled(item, node, control = node) {
+function labelled(item, { key }, node, control = node) {
   const text = textOf(item.label);
   if (!text) {
     control.setAttribute("aria-label", textOf(item.placeholder) || item.name || item.tag);
     return node;
   }
-  control.id = `field-label-${(labels += 1)}`;
+  control.id = `field-${key}-${item.name ?? item.element_id}`;
   return h(
     "div",
     { class: `labelled ${item.label_position === "left" ? "labelled-left" : ""}` },
@@ -185,7 +183,7 @@ export function input(item, context) {
       sent: (value) => ({ input_value: value }),
     },
   );
-  return labelled(item, node, control);
+  return labelled(item, context, node, control);
 }
 
 const optionTexts = (item) => (item.options ?? []).map(({ value, text }) => [value, textOf(text)]);
@@ -220,7 +218,7 @@ function dropDown(item, context, offered) {
       sent: (value) => ({ option: value }),
     },
   );
-  return labelled(item, control);
+  return labelled(item, context, control);
 }
 
 export function multiSelect(item, context) {
@@ -268,7 +266,7 @@ export function multiSelect(item, context) {
       sent: (values) => ({ options: values }),
     },
   );
-  return labelled(item, node, summary);
+  return labelled(item, context, node, summary);
 }
 
 export function checker(item, context) {
@@ -295,7 +293,7 @@ export function datePicker(item, context) {
   };
   const read = () => (control.value ? `${control.value} ${offset()}` : undefined);
   field(item, context, { node: control, read, write, initial: item.initial_date ?? "", sent: (value) => ({ option: value }) });
-  return labelled(item, control);
+  return labelled(item, context, control);
 }
 
 // Feishu sends a day with the person's offset: "2024-05-30 +0800".

@@ -81,6 +81,7 @@ function cardBody(node, holder, message) {
     if (takeMessage(fresh) === "changed") draw(node, fresh);
   };
   return card(message.content, {
+    key: message.message_id,
     scratch: scratchOf(message.message_id),
     send: (what, button) => send(message.message_id, holder, what, button, refresh),
   });

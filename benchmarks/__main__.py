@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: approvals beside a bare workflow, callbacks beside a bare endpoint, all in one run."""
+"""`python -m benchmarks`: approvals beside bare workflows, callbacks beside a bare endpoint, all in one run."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from assent.settings import Settings
 from assent.temporal_door import TemporalDoor
 from benchmarks import callbacks, footprints, measure, processes, tables
 from benchmarks.callbacks import Bare, Clicks, Durable, SetAside, Target
-from benchmarks.flows import Approvals, Plain, Variant, pay
+from benchmarks.flows import Approvals, OnceAsked, Plain, Unasked, Variant, pay
 from benchmarks.processes import Process
-from benchmarks.workflows import BareWorkflow, ShapeWorkflow
+from benchmarks.workflows import BareWorkflow, PlainWorkflow, ShapeWorkflow
 from ledger import Ledger
 from tests.parts import PostgresServer, TemporalServer
 from workers.setup import set_up
@@ -38,6 +38,8 @@ FLOWS = 60
 """Flows of one variant in one round."""
 PACING = 45
 """Seconds that the rounds may take: on a busy machine there are fewer."""
+UNASKED_PACING = 20
+"""Seconds that the rounds of calls may take that nobody is asked about."""
 DECISIONS = 20
 """Decisions whose latency is measured, one at a time."""
 BARE_CALLS, CLICKS = 1000, 100
@@ -58,22 +60,15 @@ async def main() -> None:
             feishu = await _started(stack, processes.start_simulator(directory))
             async with _variants(directory, temporal, postgres, feishu) as variants:
                 await _measure_flows(variants, directory, _servers(postgres) | {"simulator": feishu.seen})
+            async with _unasked(directory, temporal) as variants:
+                await _measure_unasked(variants, {"Temporal": _temporal_process()})
             await _measure_callbacks(directory, temporal, feishu)
             tables.progress(f"imports, {footprints.REPETITIONS} times each")
             tables.show_footprints(await footprints.footprints())
 
 
 async def _measure_flows(variants: Sequence[Variant], directory: Path, servers: measure.Servers) -> None:
-    for variant in variants:
-        await measure.pace(variant, WARM_UP, servers)
-    rounds: list[dict[str, measure.Pace]] = []
-    began = time.monotonic()
-    for n in range(ROUNDS):
-        if rounds and (time.monotonic() - began) * (n + 1) / n > PACING:
-            break
-        tables.progress(f"round {n + 1} of {ROUNDS}: {FLOWS} flows of each, {measure.LANES} in flight")
-        order = [*variants[n:], *variants[:n]]
-        rounds.append({variant.name: await measure.pace(variant, FLOWS, servers) for variant in order})
+    rounds = await _rounds(variants, servers, PACING)
     kept = [variant for variant in variants if isinstance(variant, Approvals) and variant.kept]
     for variant in kept:
         variant.stopwatch.clear()
@@ -84,6 +79,47 @@ async def _measure_flows(variants: Sequence[Variant], directory: Path, servers: 
     tables.show_pace({variant.name: variant.over for variant in variants}, rounds, latencies, events)
     tables.show_processor([variant.name for variant in variants], rounds)
     tables.show_ledgers(steps, measure.fsync_milliseconds(directory))
+
+
+async def _rounds(variants: Sequence[Variant], servers: measure.Servers, seconds: float) -> tables.Rounds:
+    """Run them all in turn, each round in another order, after they have warmed up."""
+    for variant in variants:
+        await measure.pace(variant, WARM_UP, servers)
+    rounds: list[dict[str, measure.Pace]] = []
+    began = time.monotonic()
+    for n in range(ROUNDS):
+        if rounds and (time.monotonic() - began) * (n + 1) / n > seconds:
+            break
+        tables.progress(f"round {n + 1} of {ROUNDS}: {FLOWS} flows of each, {measure.LANES} in flight")
+        order = [*variants[n:], *variants[:n]]
+        rounds.append({variant.name: await measure.pace(variant, FLOWS, servers) for variant in order})
+    return rounds
+
+
+async def _measure_unasked(variants: Sequence[Variant], servers: measure.Servers) -> None:
+    rounds = await _rounds(variants, servers, UNASKED_PACING)
+    tables.progress(f"{DECISIONS} calls of each, one at a time")
+    waits = await measure.waits(variants, DECISIONS)
+    events = {variant.name: await measure.events_of_unasked(variant) for variant in variants}
+    tables.show_unasked({variant.name: variant.over for variant in variants}, rounds, waits, events)
+    tables.show_processor([variant.name for variant in variants], rounds)
+
+
+@asynccontextmanager
+async def _unasked(directory: Path, temporal: TemporalServer) -> AsyncIterator[list[Variant]]:
+    """Calls that nobody is asked about, beside one activity of a workflow that is not ours."""
+    clients = [await temporal.client(namespace) for namespace in ("n7", "n8", "n9")]
+    unused, auto, once = (Settings(database_url=_sqlite(directory, name)) for name in ("plain", "auto", "once"))
+    plain, unasked = "plain activity", "auto"
+    variants: list[Variant] = [
+        Plain(plain, clients[0], unused, PlainWorkflow),
+        Unasked(unasked, clients[1], auto, plain),
+        OnceAsked("ask-once, remembered", clients[2], once, unasked),
+    ]
+    async with AsyncExitStack() as stack:
+        for variant in variants:
+            await variant.open(stack)
+        yield variants
 
 
 @asynccontextmanager
@@ -188,7 +224,7 @@ def _directory() -> Iterator[Path]:
 
 @contextmanager
 def _temporal() -> Iterator[TemporalServer]:
-    server = TemporalServer(namespaces=7)
+    server = TemporalServer(namespaces=10)
     server.start()
     try:
         yield server

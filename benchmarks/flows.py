@@ -16,12 +16,27 @@ from temporalio.worker import Worker
 
 from activities.cards import CardActivities
 from activities.feishu import Feishu
-from assent import Assent, Decision, DecisionKind, Identity, Registry, Status, ToolContext, names, schema, tool
+from assent import (
+    Assent,
+    Decision,
+    DecisionKind,
+    Execution,
+    Identity,
+    Outcome,
+    Permission,
+    Registry,
+    Status,
+    ToolContext,
+    names,
+    schema,
+    tool,
+)
 from assent.payload import canonical_payload, sha256
 from assent.settings import Settings
 from assent.temporal_door import TemporalDoor
+from assent.tools import Tool
 from benchmarks.ledgers import NoLedger, Stopwatch, timed, watch
-from benchmarks.workflows import QUEUE, TOOLS_QUEUE, TTL, BareWorkflow, ShapeWorkflow
+from benchmarks.workflows import QUEUE, TOOLS_QUEUE, TTL, BareWorkflow, PlainWorkflow, ShapeWorkflow
 from cards import Wording
 from ledger import Ledger
 from workers.approvals import approvals_worker, outbound_worker
@@ -41,6 +56,14 @@ async def pay(to: str, note: str, ctx: ToolContext, amount: Decimal = Decimal("1
     """Pay an invoice, as far as a benchmark can."""
     begun[ctx.approval_id] = time.monotonic()
     return {"paid": amount, "to": to, "note": note}
+
+
+pay_unasked = tool(name="bench.pay_unasked", permission=Permission(execution=Execution.AUTO), registry=registry)(
+    pay.function
+)
+pay_once_asked = tool(
+    name="bench.pay_once_asked", permission=Permission(execution=Execution.ASK_ONCE), registry=registry
+)(pay.function)
 
 
 @activity.defn(name="work")
@@ -98,7 +121,7 @@ class Plain(Variant):
         name: str,
         client: Client,
         settings: Settings,
-        kind: type[BareWorkflow | ShapeWorkflow],
+        kind: type[BareWorkflow | ShapeWorkflow | PlainWorkflow],
         over: str | None = None,
     ) -> None:
         super().__init__(name, client, over)
@@ -118,7 +141,8 @@ class Plain(Variant):
         return flow
 
     async def decide(self, flow: str) -> None:
-        await self.client.get_workflow_handle(self.workflow_id(flow)).signal("decide", "approve")
+        if self._kind is not PlainWorkflow:
+            await self.client.get_workflow_handle(self.workflow_id(flow)).signal("decide", "approve")
 
     async def end(self, flow: str) -> None:
         done = await self.client.get_workflow_handle(self.workflow_id(flow), result_type=str).result()
@@ -131,13 +155,16 @@ class Plain(Variant):
 class Approvals(Variant):
     """Complete approvals, asked for through the client and run by the workers that the service runs."""
 
+    tool: Tool = pay
+    """What is asked for."""
+
     def __init__(self, name: str, client: Client, settings: Settings, over: str, *, kept: bool = True) -> None:
         super().__init__(name, client, over)
         self.stopwatch = Stopwatch()
         self._settings = settings
         self.kept = kept
         self._gate = Assent(TemporalDoor(client))
-        manifest = pay.manifest
+        manifest = self.tool.manifest
         self._payload_sha256 = sha256(canonical_payload(manifest.name, schema.complete(manifest.parameters, ARGUMENTS)))
 
     async def open(self, stack: AsyncExitStack) -> None:
@@ -160,15 +187,15 @@ class Approvals(Variant):
 
     async def _ledger(self, stack: AsyncExitStack) -> Ledger:
         if not self.kept:
-            return NoLedger({pay.name: pay.manifest})
+            return NoLedger({self.tool.name: self.tool.manifest})
         ledger = timed(Ledger.open(self._settings.database_url), self.stopwatch)
         watch(ledger, self.stopwatch)
         stack.push_async_callback(ledger.dispose)
-        await ledger.publish([pay.manifest], datetime.now(UTC))
+        await ledger.publish([self.tool.manifest], datetime.now(UTC))
         return ledger
 
     async def start(self) -> str:
-        return (await self._gate.request(pay.name, ARGUMENTS, requester=ME, ttl=TTL)).id
+        return (await self._gate.request(self.tool.name, ARGUMENTS, requester=ME, ttl=TTL)).id
 
     async def decide(self, flow: str) -> None:
         decision = Decision(
@@ -182,8 +209,45 @@ class Approvals(Variant):
         await self.client.get_workflow_handle(self.workflow_id(flow)).signal(names.DECIDE, decision)
 
     async def end(self, flow: str) -> None:
+        await self._ended(flow)
+
+    async def _ended(self, flow: str) -> Outcome:
         outcome = await self._gate.approval(flow).outcome()
         assert outcome.status is Status.EXECUTED, outcome
+        return outcome
 
     def workflow_id(self, flow: str) -> str:
         return names.approval_workflow(flow)
+
+
+class Unasked(Approvals):
+    """Calls of a tool that nobody is asked about."""
+
+    tool = pay_unasked
+
+    async def decide(self, flow: str) -> None:
+        return
+
+    async def end(self, flow: str) -> None:
+        outcome = await self._ended(flow)
+        assert outcome.decided_by is None, outcome
+        assert outcome.grant_id is None, outcome
+
+
+class OnceAsked(Approvals):
+    """Calls of a tool whose first was approved by a person before: a grant lets all others through."""
+
+    tool = pay_once_asked
+
+    async def open(self, stack: AsyncExitStack) -> None:
+        await super().open(stack)
+        first = await self.start()
+        await super().decide(first)
+        await self._ended(first)
+
+    async def decide(self, flow: str) -> None:
+        return
+
+    async def end(self, flow: str) -> None:
+        outcome = await self._ended(flow)
+        assert outcome.grant_id is not None, outcome

@@ -13,11 +13,15 @@ from sqlalchemy import Connection, event
 
 from assent.content import Content
 from assent.contracts import Manifest, Outcome, Plan, Request
-from assent.messages import Conclusion, Prepared, Report, ReportKind, ToolCall
+from assent.messages import Conclusion, Policy, Prepared, Report, ReportKind, ToolCall
 from ledger import Beginning, Ending, Holder, Ledger, Right
 
-STEPS = ("manifest", "register", "record", "intend", "sent", "plan", "begin", "finish", "settle", "shows")
-"""What one approval asks of the ledger, in order; four of them only where there are cards."""
+STEPS = (
+    *("manifest", "policy", "twin", "register", "record", "intend", "sent"),
+    *("plan", "begin", "finish", "settle", "shows"),
+)
+"""What one approval asks of the ledger, in order; four of them only where there are cards. The policy is read at most
+once a second, however many approvals there are."""
 STATEMENT, COMMIT = "statement", "commit"
 
 Ask = Callable[..., Awaitable[Any]]
@@ -109,7 +113,13 @@ class NoLedger(Ledger):
             self._plans[request.approval_id] = plan
         return Prepared(plan=plan, refused=refused)
 
-    async def plan(self, approval_id: str) -> Plan | None:
+    async def policy(self) -> Policy | None:
+        return None
+
+    async def twin(self, payload_sha256: str, namespace: str) -> str | None:
+        return None
+
+    async def plan(self, approval_id: str, payload_sha256: str | None = None) -> Plan | None:
         return self._plans.pop(approval_id, None)
 
     async def begin(self, call: ToolCall, holder: Holder, *, may_start: bool = True) -> Beginning:

@@ -33,10 +33,15 @@ class Pace:
     cpu: dict[str, float]
     """Milliseconds of processor time per flow, by process."""
 
+    @property
+    def processor(self) -> float:
+        """Milliseconds of processor time per flow, of all processes together."""
+        return sum(self.cpu.values())
+
 
 @dataclass(frozen=True)
 class Latency:
-    """From sending the decision until the body begins, in milliseconds."""
+    """From sending the decision, or from asking where nobody decides, until the body begins, in milliseconds."""
 
     p50: float
     p99: float
@@ -89,6 +94,22 @@ async def latencies(variants: Sequence[Variant], flows: int) -> dict[str, Latenc
             sent = time.monotonic()
             await _see_through(variant, flow)
             seen[variant.name].append(1000 * (begun[flow] - sent))
+    return _spread(seen)
+
+
+async def waits(variants: Sequence[Variant], flows: int) -> dict[str, Latency]:
+    """Ask for one flow at a time, the variants in turn: from asking until the body begins, where nobody decides."""
+    seen: dict[str, list[float]] = {variant.name: [] for variant in variants}
+    for _ in range(flows):
+        for variant in variants:
+            asked = time.monotonic()
+            flow = await variant.start()
+            await variant.end(flow)
+            seen[variant.name].append(1000 * (begun[flow] - asked))
+    return _spread(seen)
+
+
+def _spread(seen: Mapping[str, Sequence[float]]) -> dict[str, Latency]:
     return {
         name: Latency(median(values), quantiles(values, n=100, method="inclusive")[98]) for name, values in seen.items()
     }
@@ -98,6 +119,13 @@ async def events(variant: Variant) -> int:
     """History events of one flow that waited for its decision."""
     flow = await _at_rest(variant)
     await _see_through(variant, flow)
+    return await _history_length(variant, flow)
+
+
+async def events_of_unasked(variant: Variant) -> int:
+    """History events of one flow that nobody was asked about."""
+    flow = await variant.start()
+    await variant.end(flow)
     return await _history_length(variant, flow)
 
 

@@ -39,6 +39,18 @@ class BareWorkflow:
         return self._decided
 
 
+@workflow.defn(name="Plain")
+class PlainWorkflow:
+    """Start, one activity, done: the least that Temporal itself needs for a call that nobody is asked about."""
+
+    @workflow.run
+    async def run(self, flow: str) -> str:
+        done: str = await workflow.execute_activity(
+            "work", flow, result_type=str, task_queue=TOOLS_QUEUE, start_to_close_timeout=_LIMIT
+        )
+        return done
+
+
 @workflow.defn(name="Shape")
 class ShapeWorkflow:
     """The bare workflow with every history event that an approval has, and none of its work."""

@@ -22,8 +22,8 @@ from tests.nursery import spawn
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 DOCUMENTS = [README, *sorted((ROOT / "docs").glob("*.md"))]
-API, FEISHU, GUARANTEES, OPERATIONS, TOOLS = (
-    ROOT / "docs" / f"{name}.md" for name in ("api", "feishu", "guarantees", "operations", "tools")
+API, APPROVERS, FEISHU, GUARANTEES, OPERATIONS, TOOLS = (
+    ROOT / "docs" / f"{name}.md" for name in ("api", "approvers", "feishu", "guarantees", "operations", "tools")
 )
 ADDRESS = "https://assent.example.com"
 """Where the documents say that the webhook is."""

@@ -28,15 +28,20 @@ from assent import (
     ApprovalHandle,
     Assent,
     Decision,
+    Execution,
     Identity,
     Outcome,
+    ResultReview,
     Ruled,
     Ruling,
     errors,
     names,
     tools,
 )
+from assent.contracts import Manifest
 from assent.messages import Announcement
+from assent.payload import canonical_payload
+from assent.policy import Asking, Rules
 from assent.settings import Settings
 from assent.tools import Registry, Tool
 from cards import Wording
@@ -46,9 +51,11 @@ from tests import parts
 from tests.conftest import HEARTBEAT, Service, new_database
 from tests.documents import (
     API,
+    APPROVERS,
     FEISHU,
     OPERATIONS,
     README,
+    ROOT,
     Curl,
     Snippet,
     agrees,
@@ -61,6 +68,7 @@ from tests.simulated import served
 from tests.web import write_tokens
 from workers import webhook
 from workers.approvals import approvals_worker, outbound_worker
+from workers.sample_requests import SAMPLES
 from workers.setup import set_up
 from workers.tokens import Agent, Tokens
 from workers.tools import tool_workers
@@ -278,6 +286,23 @@ async def test_shown_files_can_be_read(tmp_path: Path) -> None:
     assert Wording.load(tmp_path)("card.approve").en == tomllib.loads(texts.code)["card"]["approve"]
 
 
+@pytest.mark.parametrize("document", [README, APPROVERS, OPERATIONS], ids=lambda document: document.name)
+def test_shown_rules_are_a_policy(document: Path) -> None:
+    files = list(snippets("toml", document))
+    assert files
+    for file in files:
+        assert Rules.parse(file.code).names
+
+
+async def test_the_rules_of_make_dev_warn_of_a_sample(samples: dict[str, Tool]) -> None:
+    rules = Rules.load(ROOT / "workers" / "sample_policy.toml")
+    warned = {}
+    for sample in SAMPLES:
+        asking = Asking.of(canonical_payload(sample.tool, sample.arguments), ASKER, None)
+        warned[sample.tool] = rules.effective(samples[sample.tool].manifest, asking).warnings
+    assert [tool for tool, warnings in warned.items() if warnings] == ["transfer_money"]
+
+
 SAMPLE_ARGUMENTS: dict[str, dict[str, Any]] = {
     "send_invoice": {"to": "ada@example.com", "amount": "120.00"},
     "read_mailbox": {},
@@ -285,6 +310,10 @@ SAMPLE_ARGUMENTS: dict[str, dict[str, Any]] = {
     "rebuild_index": {"name": "customers"},
     "book_room": {"room": "Turing", "day": "2030-01-02"},
     "delete_customer": {"customer": "c-1", "password": "hunter2"},
+    "look_up_rate": {"currency": "CNY"},
+    "post_update": {"channel": "all-hands", "text": "The lift is working again."},
+    "sign_contract": {"customer": "ACME Ltd.", "months": 24},
+    "read_payroll": {"department": "Sales"},
 }
 DEADLY = "migrate_database"
 """The sample that kills its process; it has tests of its own."""
@@ -293,9 +322,28 @@ DEADLY = "migrate_database"
 @pytest.mark.parametrize("name", SAMPLE_ARGUMENTS)
 async def test_sample_ends_as_it_says(name: str, documented: Service, samples: dict[str, Tool]) -> None:
     assert samples.keys() == SAMPLE_ARGUMENTS.keys() | {DEADLY}
-    outcome = await approved(documented, name, SAMPLE_ARGUMENTS[name])
+    handle = await documented.gate.request(name, SAMPLE_ARGUMENTS[name], requester=ME)
+    outcome = await agreed(documented, handle, samples[name].manifest)
     assert f"Ends `{outcome.status}`" in samples[name].manifest.description
+    assert not outcome.withheld
     assert ("authorize_url" in samples[name].manifest.description) == (outcome.authorize_url is not None)
+
+
+async def agreed(service: Service, handle: ApprovalHandle, manifest: Manifest) -> Outcome:
+    """The outcome after everybody has approved whom the tool asks, and released what it lets them look at."""
+    people = manifest.approvers.people[: manifest.approvers.threshold] or (ME,)
+    if manifest.permission.execution is not Execution.AUTO:
+        seen = (await handle.state()).payload_sha256
+        for person in people:
+            assert (await handle.decide("approve", actor=person, payload_sha256=seen)).kind == "accepted"
+    if manifest.permission.result is ResultReview.ALWAYS:
+
+        async def result_sha256() -> str | None:
+            return (await handle.state()).result_sha256
+
+        seen = await parts.until(result_sha256)
+        await handle.decide("approve", actor=people[0], payload_sha256=seen, stage="result")
+    return await handle.outcome()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from workers.supervisor import Ended, House, near
 
 _BIN = Path(sys.executable).parent
 _SAMPLES = "workers.samples"
+_POLICY = Path(__file__).with_name("sample_policy.toml")
 _SERVED = "are served"
 """What a worker's log says once it takes work."""
 _HOUSE = "127.0.0.1"
@@ -62,6 +63,12 @@ class Place:
         return self.directory / "tokens.toml"
 
     @property
+    def policy(self) -> Path | None:
+        """The sample rules, where the sample tools are offered and no other rules are named: a copy to play with."""
+        is_ours = self.environment_tools == _SAMPLES and not os.environ.get("ASSENT_POLICY")
+        return self.directory / "policy.toml" if is_ours else None
+
+    @property
     def is_simulated(self) -> bool:
         """Whether Feishu is the page; an app of the user's own is used instead where one is set."""
         return not os.environ.get("ASSENT_FEISHU_APP_ID")
@@ -76,6 +83,7 @@ class Place:
             "ASSENT_CALLBACK_SECRET": self.token,
             **self._unused_door,
             **inherited,
+            **({"ASSENT_POLICY": str(self.policy)} if self.policy else {}),
             "ASSENT_DATABASE_URL": f"sqlite+aiosqlite:///{self.directory / 'ledger.db'}",
             "ASSENT_DEV_DIR": str(self.directory),
             "ASSENT_TOKENS": str(self.tokens),
@@ -171,6 +179,8 @@ def live(place: Place, house: House) -> None:
     """Start everything, say where it is, and stay until it is over."""
     print("Starting …", flush=True)
     place.tokens.write_text(_tokens(place))
+    if place.policy and not place.policy.exists():
+        shutil.copyfile(_POLICY, place.policy)
     house.start("temporal", *_temporal(place))
     if place.is_simulated:
         house.start("simulator", sys.executable, "-m", "simulator")
@@ -210,6 +220,7 @@ def welcome(place: Place, tools: str) -> str:
         f"  Ledger       {near(place.directory / 'ledger.db')}",
         f"  Logs         {near(place.directory)}/*.log",
         f"  Tools        {tools}",
+        *([f"  Policy       {near(place.policy)}   (change it while it runs)"] if place.policy else []),
         "",
         "Try it in another terminal: ask for a call, look at it, approve it, see what became of it.",
         "",

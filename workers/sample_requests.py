@@ -1,4 +1,4 @@
-"""Requests that the buttons of the simulator's page file, one for each way that a call can end."""
+"""Requests that the buttons of the simulator's page file, one for each way that a call can end or is asked about."""
 
 from __future__ import annotations
 
@@ -68,5 +68,42 @@ SAMPLES = (
         },
         {"customer": "ACME Ltd.", "password": "correct horse battery staple"},
         "They asked to be forgotten.",
+    ),
+    Sample(
+        "sign_contract",
+        {"zh": "签署合同", "en": "Sign a contract"},
+        {
+            "zh": "三人中两人同意才执行；发起人不能审批",
+            "en": "Two of three must approve, and not who asked for it",
+        },
+        {"customer": "ACME Ltd.", "months": 24},
+        "They accepted the offer of last week.",
+    ),
+    Sample(
+        "post_update",
+        {"zh": "发布通知", "en": "Post an update"},
+        {
+            "zh": "只问一次：再次发起同样的请求不再询问",
+            "en": "Asked once: the same again runs by the remembered decision",
+        },
+        {"channel": "all-hands", "text": "The lift is working again."},
+        "The repair is done.",
+    ),
+    Sample(
+        "read_payroll",
+        {"zh": "读取工资表", "en": "Read the payroll"},
+        {
+            "zh": "执行后先审结果：放行之前，智能体看不到",
+            "en": "It runs, and its result waits until it is released",
+        },
+        {"department": "Sales"},
+        "To plan next year's budget.",
+    ),
+    Sample(
+        "look_up_rate",
+        {"zh": "查询汇率", "en": "Look up a rate"},
+        {"zh": "无需审批：直接执行，只留审计记录", "en": "Nobody is asked: it runs at once, and is in the audit"},
+        {"currency": "CNY"},
+        "To convert the amount of the offer.",
     ),
 )

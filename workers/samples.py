@@ -1,4 +1,7 @@
-"""Tools to try the service with, one for each way a call can end. What they "do" are lines in `.dev/outbox`."""
+"""Tools to try the service with, one for each way a call can end, and for each way people are asked.
+
+What they "do" are lines in `.dev/outbox`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from assent import ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResult, tool
+from assent import (
+    Approvers,
+    Identity,
+    Permission,
+    ProbeAnswer,
+    ProbeResult,
+    ToolContext,
+    ToolOutcome,
+    ToolResult,
+    tool,
+)
 
 
 @tool
@@ -103,6 +116,54 @@ def migrate_database(version: int, ctx: ToolContext) -> None:
     """
     _write("migrations", {"version": version, "approval": ctx.approval_id})
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@tool(permission=Permission(execution="auto"), risk="low")
+def look_up_rate(currency: str) -> dict[str, str]:
+    """Look up what a euro costs.
+
+    Ends `executed`, at once: nobody is asked. What it did is in the audit all the same.
+    """
+    rates = {"CNY": "7.84", "USD": "1.09", "GBP": "0.85"}
+    return {"currency": currency, "rate": rates.get(currency, "not known")}
+
+
+@tool(permission=Permission(execution="ask-once"), risk="low")
+def post_update(channel: str, text: str) -> dict[str, Any]:
+    """Post an update for everybody.
+
+    Ends `executed`. Asked for once more, it is not asked about again: the decision is remembered for exactly this
+    call, or, if the person says so on the card, for this tool in this chat.
+    """
+    return {"updates": _write("updates", {"channel": channel, "text": text}), "channel": channel}
+
+
+BOARD = Approvers(
+    kind=Approvers.Kind.PEOPLE,
+    people=(Identity(open_id="ou_approver"), Identity(open_id="ou_outsider"), Identity(open_id="ou_operator")),
+    threshold=2,
+    exclude_requester=True,
+)
+
+
+@tool(approvers=BOARD, max_ttl=timedelta(hours=4))
+def sign_contract(customer: str, months: int) -> dict[str, Any]:
+    """Sign a contract in the company's name.
+
+    Ends `executed`, once two of three people agree. Who asked for it does not count, and who changes the arguments
+    makes the others look again.
+    """
+    return {"contracts": _write("contracts", {"customer": customer, "months": months}), "customer": customer}
+
+
+@tool(permission=Permission(result="always"))
+def read_payroll(department: str) -> dict[str, Any]:
+    """Read what the people of a department earn.
+
+    Ends `executed`, and the agent has the result once a person has released it. Until then, and if it is withheld,
+    the agent is told only that the call ran.
+    """
+    return {"department": department, "people": 7, "total": "31415.00", "currency": "EUR"}
 
 
 def _outbox(name: str) -> Path:

@@ -10,7 +10,7 @@ from activities.cards import later
 from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
 from activities.planning import Planner
 from assent import names
-from assent.contracts import Decision, Identity
+from assent.contracts import Decision, Identity, Plan
 from assent.errors import InvalidRequest
 from assent.fields import typed
 from assent.messages import Remembered, Remembering, Weighed, Weighing
@@ -57,21 +57,21 @@ class WeighingActivities:
         if plan is None:
             return Weighed(invalid="the ledger holds no plan for this approval")
         try:
-            arguments = await self._arguments(plan.tool, plan.payload, decision)
+            arguments = await self._arguments(plan, decision)
             revised = await self._planner.edited(plan, arguments, decision.actor.within(plan.tenant_key))
         except InvalidRequest as error:
             return Weighed(invalid=str(error))
         return Weighed(plan=await self._ledger.revise(revised, decision.event_id))
 
-    async def _arguments(self, tool: str, payload: str, decision: Decision) -> dict[str, object]:
+    async def _arguments(self, plan: Plan, decision: Decision) -> dict[str, object]:
         """The edited arguments; an edit without any is none, and never means those that were there."""
         if decision.arguments is not None:
-            canonical_payload(tool, decision.arguments)  # refuses what cannot be hashed
+            canonical_payload(plan.tool, decision.arguments)  # refuses what cannot be hashed
             return decision.arguments
         if not decision.fields:
             raise InvalidRequest("an edit needs arguments")
-        manifest = await self._ledger.manifest(tool)
+        manifest = await self._ledger.manifest(plan.tool)
         if manifest is None:
-            raise InvalidRequest(f"no worker has published a tool named {tool!r}")
-        current = json.loads(payload_arguments(payload))
-        return typed(manifest.parameters, current, decision.fields)
+            raise InvalidRequest(f"no worker has published a tool named {plan.tool!r}")
+        current = json.loads(payload_arguments(plan.payload))
+        return typed(manifest.parameters, current, decision.fields, plan.sensitive)

@@ -42,7 +42,10 @@ def _left_it(state: State, person: Identity) -> bool:
 
 
 def _was_called_in(state: State, person: Identity) -> bool:
-    return state.progress is not None and any(person.is_same_person(taker) for _, taker in state.progress.delegations)
+    if state.progress is None:
+        return False
+    called = (*(taker for _, taker in state.progress.delegations), *state.progress.called)
+    return any(person.is_same_person(other) for other in called)
 
 
 def _has_decided(state: State, person: Identity) -> bool:

@@ -27,6 +27,7 @@ from tests import parts
 from tests.conftest import ME, OPERATOR, Service, new_database, open_service
 from tests.feishu import open_office
 from tests.record_card_histories import CARD_PATHS
+from tests.record_consent_histories import CONSENT_PATHS
 from tests.test_conversations import purge
 
 HISTORIES = Path(__file__).parent / "histories"
@@ -360,6 +361,7 @@ async def settling(service: Service, directory: str) -> str:
     return (await handed_over(service, directory))[1]
 
 
+PATHS.update(CONSENT_PATHS)
 ALL_PATHS = [*PATHS, *CARD_PATHS]
 
 

@@ -8,13 +8,21 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.contracts import DecisionKind, Fallback, Outcome, Surface
+    from assent.contracts import UNDECIDED, DecisionKind, Fallback, Outcome, Surface
     from assent.judgement import audit_entry, concluded
     from assent.messages import AuditEntry, AuditEvent, CardKind, Release, Report, Reviewing, Shelf
     from workflows import steps
     from workflows.docket import Docket
     from workflows.post import Post
     from workflows.waiting import Waiting
+
+
+_SEALED = {
+    **dict.fromkeys(("content", "authorize_url", "reason", "content_sha256", "content_bytes")),
+    "truncated": False,
+    "withheld": True,
+}
+"""What an outcome says of a result that is withheld: a short one could be guessed by its hash."""
 
 
 class ResultDesk:
@@ -51,7 +59,7 @@ class ResultDesk:
         self._post.stop()
         decision = docket.result_decision
         released = decision.kind is DecisionKind.APPROVE if decision else plan.result_fallback is Fallback.RELEASE
-        reason = decision.reason if decision else "nobody decided about it in time"
+        reason = decision.reason if decision else UNDECIDED
         entry = self._entry(released, reviewing, None if decision else reason)
         question = Release(
             approval_id=plan.approval_id,
@@ -65,9 +73,7 @@ class ResultDesk:
         docket.written(question.entries)
         if not report.sealed:
             return concluded(reviewing.outcome, report).model_copy(update={"status": reviewing.outcome.status})
-        return reviewing.outcome.model_copy(
-            update={"content": None, "authorize_url": None, "reason": None, "withheld": True, "withheld_reason": reason}
-        )
+        return withheld(reviewing.outcome, reason)
 
     def _entry(self, released: bool, reviewing: Reviewing, reason: str | None) -> AuditEntry:
         event = AuditEvent.RELEASE if released else AuditEvent.WITHHOLD
@@ -83,3 +89,8 @@ class ResultDesk:
             )
         entry = audit_entry(event, decision, workflow.now())
         return entry.model_copy(update={"payload_sha256": None, "content_sha256": reviewing.content_sha256})
+
+
+def withheld(outcome: Outcome, reason: str | None) -> Outcome:
+    """The outcome without its result."""
+    return outcome.model_copy(update={**_SEALED, "withheld_reason": reason})

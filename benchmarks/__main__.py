@@ -38,8 +38,10 @@ FLOWS = 60
 """Flows of one variant in one round."""
 PACING = 45
 """Seconds that the rounds may take: on a busy machine there are fewer."""
-UNASKED_PACING = 20
-"""Seconds that the rounds of calls may take that nobody is asked about."""
+UNASKED_ROUNDS, UNASKED_FLOWS = 6, 30
+"""Calls that nobody is asked about cost almost alike: more and shorter rounds tell them apart."""
+UNASKED_PACING = 30
+"""Seconds that those rounds may take."""
 DECISIONS = 20
 """Decisions whose latency is measured, one at a time."""
 BARE_CALLS, CLICKS = 1000, 100
@@ -68,7 +70,7 @@ async def main() -> None:
 
 
 async def _measure_flows(variants: Sequence[Variant], directory: Path, servers: measure.Servers) -> None:
-    rounds = await _rounds(variants, servers, PACING)
+    rounds = await _rounds(variants, servers, ROUNDS, FLOWS, PACING)
     kept = [variant for variant in variants if isinstance(variant, Approvals) and variant.kept]
     for variant in kept:
         variant.stopwatch.clear()
@@ -81,23 +83,26 @@ async def _measure_flows(variants: Sequence[Variant], directory: Path, servers: 
     tables.show_ledgers(steps, measure.fsync_milliseconds(directory))
 
 
-async def _rounds(variants: Sequence[Variant], servers: measure.Servers, seconds: float) -> tables.Rounds:
+async def _rounds(
+    variants: Sequence[Variant], servers: measure.Servers, most: int, flows: int, seconds: float
+) -> tables.Rounds:
     """Run them all in turn, each round in another order, after they have warmed up."""
     for variant in variants:
         await measure.pace(variant, WARM_UP, servers)
     rounds: list[dict[str, measure.Pace]] = []
     began = time.monotonic()
-    for n in range(ROUNDS):
+    for n in range(most):
         if rounds and (time.monotonic() - began) * (n + 1) / n > seconds:
             break
-        tables.progress(f"round {n + 1} of {ROUNDS}: {FLOWS} flows of each, {measure.LANES} in flight")
-        order = [*variants[n:], *variants[:n]]
-        rounds.append({variant.name: await measure.pace(variant, FLOWS, servers) for variant in order})
+        tables.progress(f"round {n + 1} of {most}: {flows} flows of each, {measure.LANES} in flight")
+        first = n % len(variants)
+        order = [*variants[first:], *variants[:first]]
+        rounds.append({variant.name: await measure.pace(variant, flows, servers) for variant in order})
     return rounds
 
 
 async def _measure_unasked(variants: Sequence[Variant], servers: measure.Servers) -> None:
-    rounds = await _rounds(variants, servers, UNASKED_PACING)
+    rounds = await _rounds(variants, servers, UNASKED_ROUNDS, UNASKED_FLOWS, UNASKED_PACING)
     tables.progress(f"{DECISIONS} calls of each, one at a time")
     waits = await measure.waits(variants, DECISIONS)
     events = {variant.name: await measure.events_of_unasked(variant) for variant in variants}

@@ -54,24 +54,21 @@ def show_unasked(
     over: Mapping[str, str | None], rounds: Rounds, waits: dict[str, Latency], events: dict[str, int]
 ) -> None:
     """Calls that nobody is asked about, on SQLite. *over* has each in order, and the one that it is compared with."""
-    table = _table(
-        "calls that nobody is asked about, per second: median (and each round)", "call", "per second", "ratio", "of"
-    )
-    for column in ("ms per call", "added ms", "processor ratio", "request to body p50", "p99", "events"):
+    table = _table("calls that nobody is asked about, per second: median (and each round)", "call", "per second")
+    for column in ("ratio", "added ms", "processor", "request to body p50", "p99", "events"):
         table.add_column(column, justify="right")
     for name, base in over.items():
         rates = [paces[name].rate for paces in rounds]
-        ratio = median(paces[name].rate / paces[base].rate for paces in rounds) if base else None
-        added = median(1000 / paces[name].rate - 1000 / paces[base].rate for paces in rounds) if base else None
-        spent = median(paces[name].processor / paces[base].processor for paces in rounds) if base else None
+        over_base = [(paces[name], paces[base]) for paces in rounds] if base else []
+        ratio = median(own.rate / other.rate for own, other in over_base) if base else 1
+        added = median(1000 / own.rate - 1000 / other.rate for own, other in over_base) if base else 0
+        spent = median(own.processor / other.processor for own, other in over_base) if base else 1
         table.add_row(
             name,
             f"{median(rates):.1f} ({' '.join(f'{rate:.0f}' for rate in rates)})",
-            f"{ratio:.2f}" if ratio is not None else "",
-            base or "",
-            f"{median(1000 / rate for rate in rates):.1f}",
-            f"{added:+.1f}" if added is not None else "",
-            f"{spent:.2f}" if spent is not None else "",
+            f"{ratio:.2f} of {base}" if base else "",
+            f"{added:+.1f}" if base else "",
+            f"× {spent:.2f}" if base else "",
             f"{waits[name].p50:.1f} ms",
             f"{waits[name].p99:.1f} ms",
             str(events[name]),

@@ -26,6 +26,43 @@ SAMPLES = (
         "The order 4711 was delivered yesterday, and the customer asked for the invoice.",
     ),
     Sample(
+        "sign_contract",
+        {"zh": "签署合同", "en": "Sign a contract"},
+        {
+            "zh": "三人中两人同意才执行；发起人不能审批",
+            "en": "Two of three must approve, and not who asked for it",
+        },
+        {"customer": "ACME Ltd.", "months": 24},
+        "They accepted the offer of last week.",
+    ),
+    Sample(
+        "post_update",
+        {"zh": "发布通知", "en": "Post an update"},
+        {
+            "zh": "只问一次：再次发起同样的请求不再询问",
+            "en": "Asked once: the same again runs by the remembered decision",
+        },
+        {"channel": "all-hands", "text": "The lift is working again."},
+        "The repair is done.",
+    ),
+    Sample(
+        "read_payroll",
+        {"zh": "读取工资表", "en": "Read the payroll"},
+        {
+            "zh": "执行后先审结果：放行之前，智能体看不到",
+            "en": "It runs, and its result waits until it is released",
+        },
+        {"department": "Sales"},
+        "To plan next year's budget.",
+    ),
+    Sample(
+        "look_up_rate",
+        {"zh": "查询汇率", "en": "Look up a rate"},
+        {"zh": "无需审批：直接执行，只留审计记录", "en": "Nobody is asked: it runs at once, and is in the audit"},
+        {"currency": "CNY"},
+        "To convert the amount of the offer.",
+    ),
+    Sample(
         "read_mailbox",
         {"zh": "读取邮箱", "en": "Read a mailbox"},
         {"zh": "工具报错：需要先授权", "en": "The tool says no: it needs to be authorized first"},
@@ -68,42 +105,5 @@ SAMPLES = (
         },
         {"customer": "ACME Ltd.", "password": "correct horse battery staple"},
         "They asked to be forgotten.",
-    ),
-    Sample(
-        "sign_contract",
-        {"zh": "签署合同", "en": "Sign a contract"},
-        {
-            "zh": "三人中两人同意才执行；发起人不能审批",
-            "en": "Two of three must approve, and not who asked for it",
-        },
-        {"customer": "ACME Ltd.", "months": 24},
-        "They accepted the offer of last week.",
-    ),
-    Sample(
-        "post_update",
-        {"zh": "发布通知", "en": "Post an update"},
-        {
-            "zh": "只问一次：再次发起同样的请求不再询问",
-            "en": "Asked once: the same again runs by the remembered decision",
-        },
-        {"channel": "all-hands", "text": "The lift is working again."},
-        "The repair is done.",
-    ),
-    Sample(
-        "read_payroll",
-        {"zh": "读取工资表", "en": "Read the payroll"},
-        {
-            "zh": "执行后先审结果：放行之前，智能体看不到",
-            "en": "It runs, and its result waits until it is released",
-        },
-        {"department": "Sales"},
-        "To plan next year's budget.",
-    ),
-    Sample(
-        "look_up_rate",
-        {"zh": "查询汇率", "en": "Look up a rate"},
-        {"zh": "无需审批：直接执行，只留审计记录", "en": "Nobody is asked: it runs at once, and is in the audit"},
-        {"currency": "CNY"},
-        "To convert the amount of the offer.",
     ),
 )

@@ -135,7 +135,7 @@ class ToolActivities:
             raise _Refused("the tool changed after the call was shown; propose it anew")
         plan = await self._ledger.plan(call.approval_id, call.payload_sha256)
         if plan is None:
-            raise _Refused("the ledger holds no plan for this approval, or not for what would run")
+            raise _Refused("the ledger holds no plan for what would run")
         hashes = {sha256(call.payload), sha256(plan.payload), call.payload_sha256, plan.payload_sha256}
         if len(hashes) != 1 or any(getattr(plan, name) != getattr(call, name) for name in _PLANNED):
             raise _Refused("what would run is not what was approved")

@@ -206,6 +206,7 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
 @click.option(
     "--may-settle", is_flag=True, help="Let it tell what operators say of frozen calls; never of its own requests."
 )
+@click.option("--chat", "chats", multiple=True, metavar="CHAT", help="A chat it may ask in; else any.  [repeat]")
 @click.option(
     "--callback",
     "callbacks",
@@ -222,6 +223,7 @@ def _token(
     on_behalf_of: list[str],
     may_decide: bool,
     may_settle: bool,
+    chats: tuple[str, ...],
     callbacks: list[str],
 ) -> NoReturn:
     """Make a token for an agent called NAME.
@@ -236,6 +238,7 @@ def _token(
         "on_behalf_of": on_behalf_of,
         "may_decide": may_decide,
         "may_settle": may_settle,
+        "chats": chats or ["*"],
         "callbacks": callbacks,
     }
     click.echo("The token, shown only now; the file below holds only its hash:", err=True)

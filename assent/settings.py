@@ -44,6 +44,8 @@ def _domain(value: str) -> str:
     return known
 
 
+OptionalPath = Annotated[Path | None, BeforeValidator(lambda given: None if given == "" else given)]
+"""A path, or nothing: a variable that is set to nothing names no file."""
 Positive = Annotated[timedelta, BeforeValidator(_seconds), AfterValidator(_positive)]
 
 
@@ -86,15 +88,15 @@ class Settings(BaseSettings):
     """How often calls are looked for whose approval was ended by hand while they ran."""
     temporal_ui: str = ""
     """The address of Temporal's UI, for links to frozen calls."""
-    texts: Path | None = None
+    texts: OptionalPath = None
     """A directory with texts that replace ours, `en.toml` and `zh-CN.toml`."""
-    policy: Path | None = None
+    policy: OptionalPath = None
     """The operator's rules, a TOML file that is read again when it changes."""
     policy_every: Positive = timedelta(seconds=2)
     """How often it is looked at."""
     remember_for: Positive = timedelta(days=7)
     """How long a decision is remembered where a rule does not say."""
-    tokens: Path | None = None
+    tokens: OptionalPath = None
     """The file with the tokens of the agents."""
     callback_secret: SecretStr = SecretStr("")
     """Signs completion callbacks."""

@@ -74,7 +74,7 @@ async def test_arguments_altered_in_the_database_do_not_run(idle: Service, tmp_p
         assert (await connection.execute(altering, {"id": handle.id})).rowcount == 1
     status, reason = await served(idle, handle)
     assert status == "failed"
-    assert reason in ("what would run is not what was approved", "the ledger holds no plan for this approval")
+    assert reason in ("what would run is not what was approved", "the ledger holds no plan for what would run")
     assert marks(path) == 0
 
 

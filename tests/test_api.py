@@ -294,6 +294,7 @@ async def test_without_a_known_token_nothing_is_read(web: Web, header: str | Non
         ("narrow", {"requester": {"open_id": "ou_boss"}}),
         ("narrow", {"requester": {"open_id": "ou_narrow", "union_id": "on_boss"}}),
         ("narrow", {"callback_url": "https://agent.example/hooks/1"}),
+        ("narrow", {"tool": "open_mark", "requester": {"open_id": "ou_narrow"}, "chat_id": "oc_other"}),
         ("agent", {"callback_url": "https://evil.example/hooks/1"}),
         ("agent", {"callback_url": "https://agent.example/hooks/../admin"}),
     ],

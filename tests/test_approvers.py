@@ -68,6 +68,14 @@ async def test_as_many_rejections_reject_as_the_rule_says(service: Service, tmp_
     assert (outcome.status, outcome.reason, marks(tmp_path / "m")) == ("rejected", "no", 0)
 
 
+async def test_who_thinks_better_of_a_rejection_approves_instead(service: Service, tmp_path: Path) -> None:
+    handle = await service.gate.request("by_stages", {"path": str(tmp_path / "m")}, requester=ME)
+    for person, kind in ((PEOPLE[0], "reject"), (PEOPLE[0], "approve"), (PEOPLE[1], "reject"), (PEOPLE[2], "approve")):
+        assert (await said(handle, person, kind)).kind == "accepted"
+    assert (await said(handle, CHIEFS[0], "reject")).kind == "accepted"  # in their stage one is enough
+    assert ((await handle.outcome()).status, marks(tmp_path / "m")) == ("rejected", 0)
+
+
 async def test_one_rejection_rejects_where_the_rule_says_nothing(service: Service, tmp_path: Path) -> None:
     handle = await service.gate.request("by_three", {"path": str(tmp_path / "m")}, requester=ME)
     await said(handle, PEOPLE[0])

@@ -355,7 +355,9 @@ def test_every_verdict_has_a_toast_in_both_languages(kind: VerdictKind) -> None:
 def test_toasts_tell_approving_from_rejecting_and_who_was_first() -> None:
     accepted = Verdict(kind=VerdictKind.ACCEPTED)
     assert "Approved" in toast(accepted, DecisionKind.APPROVE, WORDING).content
-    assert "Rejected" in toast(accepted, DecisionKind.REJECT, WORDING).content
+    rejected = Verdict(kind=VerdictKind.ACCEPTED, status=Status.REJECTED)
+    assert "Rejected" in toast(rejected, DecisionKind.REJECT, WORDING).content
+    assert "noted" in toast(accepted, DecisionKind.REJECT, WORDING).content  # others still have to
     late = toast(
         Verdict(kind=VerdictKind.ALREADY_DECIDED, status=Status.EXECUTED), DecisionKind.APPROVE, WORDING, name="李雷"
     )

@@ -15,6 +15,7 @@ from assent.fields import typed
 from cards import Click, Showing, card, parse_event, result_card
 from simulator import Settings
 from tests.browser import chromium
+from tests.parts import until
 from tests.simulated import Feishu, Webhook, feishu, webhook
 from tests.test_cards import WORDING, plan
 from tests.test_cards_permissions import ONCE
@@ -61,7 +62,11 @@ async def pressed(desk: Desk, shown: Locator, name: str) -> Click:
     before = len(desk.hook.received)
     await shown.get_by_role("button", name=name, exact=True).click()
     await expect(desk.page.get_by_test_id("toast").last).to_have_text("Received")
-    assert len(desk.hook.received) == before + 1
+
+    async def heard() -> bool:
+        return len(desk.hook.received) == before + 1
+
+    await until(heard)  # the toast may still be the one before
     return await desk.arrived()
 
 

@@ -146,6 +146,7 @@ def test_the_command_shows_a_token_once_and_prints_what_the_file_needs(tmp_path:
         "on_behalf_of": ["open_id:ou_1"],
         "may_decide": True,
         "may_settle": True,
+        "chats": ["*"],
         "callbacks": ["https://a.example/h/"],
     }
     path = tmp_path / "tokens.toml"

@@ -24,6 +24,7 @@ from tests.conftest import new_database, open_service
 from tests.feishu import Office, buttons, open_office, settings_of, simulated
 from tests.tools import marks
 from tests.web import TOKEN, Web, click_event, sealed, signed, write_tokens
+from workers import webhook
 from workers.process import Misconfigured
 from workers.webhook import MAX_BODY, create_app
 
@@ -66,6 +67,18 @@ async def door(
     async with AsyncExitStack() as stack:
         office = await open_office(stack, client, directory)
         yield Door(office, Web(office.service, directory))
+
+
+@pytest.fixture
+def hurried() -> None:
+    """Clicks are answered as soon as Feishu needs it."""
+
+
+@pytest.fixture(autouse=True)
+def patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may need longer than Feishu waits to learn what became of a click."""
+    if "hurried" not in request.fixturenames:
+        monkeypatch.setattr(webhook, "_CLICK_WITHIN", 25.0)
 
 
 def told(kind: str) -> str:
@@ -268,6 +281,7 @@ async def in_time(http: httpx.AsyncClient, body: bytes) -> httpx.Response:
     raise AssertionError(f"each answer took too long: {took}")
 
 
+@pytest.mark.usefixtures("hurried")
 async def test_while_no_worker_runs_clicks_are_received_in_time_and_counted_later(
     temporal_address: str, namespaces: Iterator[str], tmp_path: Path
 ) -> None:
@@ -292,6 +306,7 @@ async def test_while_no_worker_runs_clicks_are_received_in_time_and_counted_late
         assert marks(tmp_path / "marks") == 1
 
 
+@pytest.mark.usefixtures("hurried")
 async def test_while_temporal_is_away_the_person_is_asked_to_click_again(tmp_path: Path) -> None:
     server = parts.TemporalServer()
     server.start()

@@ -56,7 +56,7 @@ async def asked(city: City, directory: Path, name: str, **more: Any) -> tuple[st
 async def test_request_card_click_toast_execution_and_final_card(city: City, tmp_path: Path) -> None:
     approved, card, own = await asked(city, tmp_path, "approved", chat_id="oc_team", reason="because")
     rejected, other, others = await asked(city, tmp_path, "rejected", chat_id="oc_team")
-    assert (card["chat_id"], set(buttons(card["content"]))) == ("oc_team", {"approve", "reject"})
+    assert (card["chat_id"], set(buttons(card["content"]))) == ("oc_team", {"approve", "reject", "edit", "delegate"})
 
     assert (await city.press(card, "approve", "ou_outsider")).was("forbidden", "error")
     assert await city.status(approved) is None

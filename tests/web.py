@@ -26,7 +26,7 @@ APP_ID, TENANT, KEY, TOKEN = "cli_assent", "tenant_1", "encrypt-key", "verificat
 AGENTS: dict[str, dict[str, Any]] = {
     "agent": {"tools": ["*"], "on_behalf_of": ["*"], "callbacks": ["https://agent.example/hooks/"]},
     "approver": {"tools": ["*"], "on_behalf_of": ["*"], "may_decide": True},
-    "narrow": {"tools": ["open_*"], "on_behalf_of": ["open_id:ou_narrow"]},
+    "narrow": {"tools": ["open_*"], "on_behalf_of": ["open_id:ou_narrow"], "chats": ["oc_narrow"]},
     "narrow_approver": {"tools": ["open_*"], "on_behalf_of": ["open_id:ou_narrow"], "may_decide": True},
     "operator": {"tools": ["*"], "on_behalf_of": ["*"], "may_settle": True},
     "narrow_operator": {

@@ -47,6 +47,8 @@ class Agent(BaseModel):
     """Whether it may tell what a person decided; never about what it asked for itself."""
     may_settle: bool = False
     """Whether it may tell what an operator found out of a frozen call; never of one that it asked for itself."""
+    chats: Annotated[tuple[Id, ...], Field(strict=False)] = (ANYONE,)
+    """The chats that it may ask in, by their ids: what it names is what rules and remembered decisions go by."""
     callbacks: Annotated[tuple[CallbackUrl, ...], Field(strict=False)] = ()
     """The beginnings of the addresses where it may be called back."""
     tenant_key: str = ""
@@ -54,6 +56,9 @@ class Agent(BaseModel):
 
     def may_ask_for(self, tool: str) -> bool:
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
+
+    def may_ask_in(self, chat_id: str) -> bool:
+        return ANYONE in self.chats or chat_id in self.chats
 
     @property
     def people(self) -> frozenset[str] | None:

@@ -129,7 +129,7 @@ class _Draft:
         return [
             *self._warned(),
             *self._twin(),
-            *(edited(plan.edit, plan.sensitive, "line.edited", say) if plan.edit else []),
+            *([*edited(plan.edit, plan.sensitive, "line.edited", say), {"tag": "hr"}] if plan.edit else []),
             *self._description.elements,
             *self._request(),
             *self._listed(fitted),

@@ -121,7 +121,7 @@ def _text(verdict: Verdict, kind: DecisionKind, wording: Wording, name: str | No
         case VerdictKind.SUPERSEDED if verdict.status is not Status.SUPERSEDED:
             return wording("toast.superseded_edit")
         case VerdictKind.ALREADY_DECIDED:
-            return _decided_already(verdict, wording, name)
+            return _decided_already(verdict, wording, name, stage)
         case _:
             return wording(f"toast.{verdict.kind}")
 
@@ -142,7 +142,10 @@ def _accepted(verdict: Verdict, kind: DecisionKind, wording: Wording, stage: Sta
             return wording("toast.rejected_more" if verdict.reason else "toast.rejected")
 
 
-def _decided_already(verdict: Verdict, wording: Wording, name: str | None) -> Both:
+def _decided_already(verdict: Verdict, wording: Wording, name: str | None, stage: Stage) -> Both:
+    is_open = verdict.status is None and verdict.decided_by is None and verdict.approvals < verdict.needed
+    if is_open and stage is Stage.CALL:
+        return wording("toast.counted_already")
     known = _known(name)
     said = wording("toast.already_decided_by", name=known) if known else wording("toast.already_decided")
     return said + wording("toast.now", state=wording(f"state.{verdict.status}")) if verdict.status else said

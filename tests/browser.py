@@ -34,7 +34,7 @@ import simulator
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from cards import Wording
-from tests.conftest import HEARTBEAT, new_database, open_service
+from tests.conftest import HEARTBEAT, Service, new_database, open_service
 from tests.feishu import APP, Chat, settings_of
 from tests.house import Process
 from tests.nursery import spawn
@@ -213,6 +213,7 @@ class Tools:
 class Scene:
     """The page, the people at it, the agent that asks, and the tools that run."""
 
+    service: Service
     chat: Chat
     agent: httpx.AsyncClient
     tools: Tools
@@ -318,7 +319,7 @@ async def opened(client: Client, address: str, directory: Path) -> AsyncIterator
         agent = httpx.AsyncClient(
             base_url=place.api, headers={"Authorization": f"Bearer {place.token}"}, timeout=PATIENCE / 1000
         )
-        yield Scene(chat, await stack.enter_async_context(agent), tools, browser)
+        yield Scene(service, chat, await stack.enter_async_context(agent), tools, browser)
 
 
 class Album:
@@ -329,18 +330,25 @@ class Album:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._cameras = cameras
 
-    async def take(self, name: str, asked: Asked, state: str) -> None:
-        """One picture of a card in each language, when it stands at that state."""
-        await asyncio.gather(*(self._card(name, asked, state, lang) for lang in LANGUAGES))
+    async def take(self, name: str, asked: Asked, state: str | None, *, unfold: str | None = None) -> None:
+        """One picture of a card in each language, when it stands at that state, or as it is.
 
-    async def _card(self, name: str, asked: Asked, state: str, lang: str) -> None:
+        unfold: the text of a part that is opened before.
+        """
+        await asyncio.gather(*(self._card(name, asked, state, lang, unfold) for lang in LANGUAGES))
+
+    async def _card(self, name: str, asked: Asked, state: str | None, lang: str, unfold: str | None) -> None:
         camera = self._cameras[lang]
-        await camera.shows(asked, state, lang)
+        if state:
+            await camera.shows(asked, state, lang)
+        if unfold:
+            await camera.card(asked).get_by_text(getattr(WORDING(unfold), lang)).click()
+            await camera.page.mouse.move(0, 0)
         # The card as it is now, not as it looked before its last revision was drawn.
         await camera.card(asked).screenshot(path=self._file(name, lang), animations="disabled")
         width, height = looked_at(self._file(name, lang))
         assert width == 600
-        assert 150 <= height <= 900, f"{name} is {height} pixels high"
+        assert 150 <= height <= 1000, f"{name} is {height} pixels high"
 
     async def page(self, name: str, lang: str, seat: Seat) -> None:
         """A picture of all that somebody sees."""

@@ -10,6 +10,7 @@ from temporalio.testing import TimeSkipper
 
 from assent import ApprovalHandle, Assent, names
 from ledger import MessageKind
+from tests import test_bundles
 from tests.conftest import OPERATOR
 from tests.feishu import REQUESTER, Agent, Office
 from tests.parts import until
@@ -185,3 +186,102 @@ async def review_shown(office: Office, directory: Path) -> str:
 @path
 async def showing(office: Office, directory: Path) -> str:
     return (await reviewed(office, directory))[1]
+
+
+async def bundled_calls(office: Office, directory: Path) -> tuple[ApprovalHandle, str]:
+    """Two calls that share a card: one is rejected there, one approved and long enough for its card to say so."""
+    gate = {"path": str(directory / "marks"), "gate": str(directory / "gate")}
+    calls = ({"tool": "gated", "arguments": gate}, {"tool": "mark", "arguments": {"path": str(directory / "marks")}})
+    slow, other = await office.service.gate.request_many(calls, requester=REQUESTER)
+    card = await test_bundles.shared_card(office, slow)
+    assert await test_bundles.decide(office, other, card, "reject") == "accepted"
+    await other.outcome()
+    assert await test_bundles.decide(office, slow, card) == "accepted"
+    await test_bundles.shared_card(office, slow, "It is running now")
+    (directory / "gate").touch()
+    await slow.outcome()
+    await test_bundles.finished(office, slow)
+    return slow, names.bundle_workflow(await test_bundles.bundle_of(office, slow))
+
+
+@path
+async def bundled(office: Office, directory: Path) -> str:
+    return names.approval_workflow((await bundled_calls(office, directory))[0].id)
+
+
+@path
+async def bundle(office: Office, directory: Path) -> str:
+    return (await bundled_calls(office, directory))[1]
+
+
+@path
+async def bundle_in_vain(office: Office, directory: Path) -> str:
+    """Its card does not come, so that the calls send their own."""
+    await office.chat.misbehave({"on": "send", "kind": "5xx"})
+    calls = [{"tool": "mark", "arguments": {"path": str(directory / name)}} for name in "ab"]
+    handles = await office.service.gate.request_many(calls, requester=REQUESTER)
+    bundle_id = await test_bundles.bundle_of(office, handles[0])
+
+    async def given_up() -> bool:
+        return all([await own(office, each) for each in handles])
+
+    await until(given_up)
+    await office.chat.behave()
+    for handle in handles:
+        await clicked(office, handle)
+    await test_bundles.finished(office, handles[0])
+    return names.bundle_workflow(bundle_id)
+
+
+@path
+async def bundled_alone(office: Office, directory: Path) -> str:
+    """It does not fit on the card that it should share."""
+    calls = [{"tool": "mark", "arguments": {"path": str(directory / name), "note": name * 12_000}} for name in "abc"]
+    handles = await office.service.gate.request_many(calls, requester=REQUESTER)
+    for handle in handles:
+        await clicked(office, handle)
+    return names.approval_workflow(handles[0].id)
+
+
+@path
+async def bundle_revived(office: Office, directory: Path) -> str:
+    """Its bundle was ended by hand after the card was sent."""
+    calls = [{"tool": "mark", "arguments": {"path": str(directory / name)}} for name in "ab"]
+    first, second = await office.service.gate.request_many(calls, requester=REQUESTER)
+    card = await test_bundles.shared_card(office, first)
+    workflow = names.bundle_workflow(await test_bundles.bundle_of(office, first))
+    assert await test_bundles.decide(office, first, card) == "accepted"
+    await first.outcome()
+    await office.service.client.get_workflow_handle(workflow).terminate("by hand")
+    assert await test_bundles.decide(office, second, card) == "accepted"
+    await second.outcome()
+    await test_bundles.finished(office, first)
+    return names.approval_workflow(second.id)
+
+
+@path
+async def bundle_continuing_as_new(office: Office, directory: Path) -> str:
+    calls = [{"tool": "mark", "arguments": {"path": str(directory / name)}} for name in "ab"]
+    handles = await office.service.gate.request_many(calls, requester=REQUESTER)
+    card = await test_bundles.shared_card(office, handles[0])
+    bundle_id = await test_bundles.bundle_of(office, handles[0])
+    workflow = office.service.client.get_workflow_handle(names.bundle_workflow(bundle_id))
+    first = (await workflow.describe()).run_id
+
+    async def continued() -> bool:
+        await workflow.signal(names.NEWS, "x" * 33_000)
+        return (await workflow.describe()).run_id != first
+
+    await until(continued)
+    for handle in handles:
+        assert await test_bundles.decide(office, handle, card) == "accepted"
+        await handle.outcome()
+    await test_bundles.finished(office, handles[0])
+    assert test_bundles.values((await test_bundles.shared_card(office, handles[0]))["content"]) == []
+    return f"{names.bundle_workflow(bundle_id)}#{first}"
+
+
+async def own(office: Office, handle: ApprovalHandle) -> bool:
+    """Whether an approval has tried to send a card of its own."""
+    record = await office.service.ledger.record(handle.id)
+    return record is not None and any(each.slot.kind is MessageKind.CARD for each in record.messages)

@@ -1,0 +1,154 @@
+"""The card that calls share which were asked for together: send it once, and bring it to how they stand."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from temporalio import activity
+
+from activities.cards import later
+from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
+from activities.showings import Showings, Standing
+from assent import names
+from assent.contracts import Address, Status
+from assent.messages import BundleDelivered, BundleShown, Member, SharedCard, Sheet
+from cards import BundledCall, bundle_card, may_be_bundled
+from ledger import Ledger, Message, MessageKind, Record, Shown, bundle_slot
+
+_log = logging.getLogger(__name__)
+_LEAST = 2
+"""How many calls share a card: a single one has its own, on which more can be done."""
+
+
+class BundleActivities:
+    """The shared cards of one Feishu app. One writer per card: the workflow of its bundle."""
+
+    def __init__(self, ledger: Ledger, feishu: Feishu, showings: Showings) -> None:
+        self._ledger = ledger
+        self._feishu = feishu
+        self._showings = showings
+        self._wording = showings.wording
+
+    @activity.defn(name=names.DELIVER_BUNDLE)
+    async def deliver_bundle(self, sheet: Sheet) -> BundleDelivered:
+        """Send one card for each address, once, with the calls that go there and can be read on it."""
+        records = await self._records(sheet)
+        tried = {message.slot.place: message for message in await self._ledger.bundle(sheet.bundle_id)}
+        if not tried and sum(map(self._belongs, records.values())) < _LEAST:
+            return BundleDelivered()
+        addresses = dict.fromkeys(address for record in records.values() for address in record.plan.addresses)
+        trouble: FeishuUnavailable | None = None
+        for place, address in enumerate(addresses):
+            try:
+                await self._deliver(sheet, place, address, records, tried.get(place))
+            except FeishuRefused as refused:
+                _log.warning("the card of bundle %s cannot be delivered: %s", sheet.bundle_id, refused)
+            except FeishuUnavailable as error:
+                trouble = error
+        if trouble is not None:
+            raise later(trouble) from trouble
+        shared = {each: _shared_messages(record) for each, record in (await self._records(sheet)).items()}
+        return BundleDelivered(
+            shared=tuple(SharedCard(approval_id=each, message_ids=found) for each, found in shared.items() if found)
+        )
+
+    @activity.defn(name=names.SHOW_BUNDLE)
+    async def show_bundle(self, sheet: Sheet) -> BundleShown:
+        """Bring every card to how the calls stand."""
+        records, before = await self._records(sheet), None
+        while _endings(records) != before:  # what ended meanwhile may have been shown by another, and covered here
+            before = _endings(records)
+            await self._bring_all(sheet, records)
+            records = await self._records(sheet)
+        return BundleShown(
+            open=tuple(each for each, record in records.items() if record.outcome is None),
+            frozen=tuple(each for each, record in records.items() if _is_frozen(record)),
+        )
+
+    async def _bring_all(self, sheet: Sheet, records: dict[str, Record]) -> None:
+        for message in await self._ledger.bundle(sheet.bundle_id):
+            try:
+                await self._bring(sheet, message, records)
+            except FeishuRefused as refused:
+                _log.warning("a card of bundle %s stays as it is: %s", sheet.bundle_id, refused)
+            except FeishuUnavailable as error:
+                raise later(error) from error
+
+    async def _records(self, sheet: Sheet) -> dict[str, Record]:
+        """What the ledger knows of the calls that belong to the bundle by their own plan, and ask somebody."""
+        found = [await self._ledger.record(member.approval_id) for member in sheet.members]
+        return {
+            record.plan.approval_id: record
+            for record in found
+            if record is not None
+            and record.plan.bundle_id == sheet.bundle_id
+            and not record.plan.asks_nobody
+            and record.plan.denied is None
+        }
+
+    async def _deliver(
+        self, sheet: Sheet, place: int, address: Address, records: dict[str, Record], tried: Message | None
+    ) -> None:
+        if tried is not None and tried.message_id is not None:
+            return
+        there = {each: record for each, record in records.items() if address in record.plan.addresses}
+        shown = {each: record for each, record in there.items() if self._belongs(record)}
+        if tried is not None:  # it may have arrived, with those that have ended since: it is found under its uuid
+            shown = {each: record for each, record in there.items() if may_be_bundled(record.plan, self._wording)}
+        content = await self._card(sheet, shown, is_new=True) if shown else None
+        if content is None:
+            return
+        slot = bundle_slot(sheet.bundle_id, place)
+        await self._ledger.intend(slot, address=address, after_end=True)
+        sent = await self._feishu.send(address, "interactive", content, uuid=slot.uuid)
+        # The moment a message id is known it is in the ledger; being cut off just now must not lose it.
+        await asyncio.shield(self._ledger.shared(slot, sent.message_id, sent.chat_id, tuple(shown)))
+
+    def _belongs(self, record: Record) -> bool:
+        """Whether a call is to be decided on the shared card: it is open, has no card of its own, and can be read."""
+        return record.outcome is None and not _is_apart(record) and may_be_bundled(record.plan, self._wording)
+
+    async def _bring(self, sheet: Sheet, message: Message, records: dict[str, Record]) -> None:
+        on_it = {each: record for each, record in records.items() if message.message_id in _shared_messages(record)}
+        if message.message_id is None or not on_it:
+            return
+        done = all(record.outcome is not None and not _is_frozen(record) for record in on_it.values())
+        content = await self._card(sheet, on_it, is_new=False)
+        if content is None:
+            return
+        await self._feishu.patch(message.message_id, content)
+        if done:
+            await self._ledger.shows(message.slot, Shown.FINAL)
+
+    async def _card(self, sheet: Sheet, records: dict[str, Record], *, is_new: bool) -> str | None:
+        members = {member.approval_id: member for member in sheet.members}
+        calls = [await self._call(members[each], record) for each, record in records.items()]
+        return bundle_card(sheet.bundle_id, tuple(calls), self._wording, is_new=is_new)
+
+    async def _call(self, member: Member, record: Record) -> BundledCall:
+        standing = Standing(decided=member.decided, progress=member.progress, reviewing=member.reviewing)
+        showing = await self._showings.showing(record, standing)
+        return BundledCall(showing=showing, apart=_is_apart(record))
+
+
+def _is_apart(record: Record) -> bool:
+    """Whether the approval has cards of its own, or was tried to have."""
+    return record.plan.edit is not None or any(each.slot.kind is MessageKind.CARD for each in record.messages)
+
+
+def _endings(records: dict[str, Record]) -> set[str]:
+    """What is certain of the calls from now on."""
+    ended = {each for each, record in records.items() if record.outcome}
+    return ended | {f"{each} settled" for each, record in records.items() if record.settlement}
+
+
+def _is_frozen(record: Record) -> bool:
+    ended = record.outcome
+    return ended is not None and ended.status is Status.FROZEN and record.settlement is None
+
+
+def _shared_messages(record: Record) -> tuple[str, ...]:
+    """The messages on which the approval is shown among others."""
+    shared = (each for each in record.messages if each.slot.kind is MessageKind.BUNDLE and each.slot.generation)
+    return tuple(each.message_id for each in shared if each.message_id)

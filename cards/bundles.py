@@ -1,0 +1,265 @@
+"""Several calls on one card, with a decision for each: what is not wholly on it cannot be decided there."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from itertools import chain
+
+from assent.contracts import DecisionKind, Execution, Frozen, Plan, Risk
+from cards.arguments import MOST_ROWS, Fitted, arguments_of, as_markdown, fit, target
+from cards.attachments import overflow
+from cards.controls import VALUE_VERSION, ask_twice, button, decision
+from cards.elements import Element, box, div, in_a_row, markdown, panel, row, tags, to_json, weight
+from cards.endings import ending, state_of
+from cards.framing import MOST_BYTES, MOST_TAGS, TOOL_CHARACTERS, Style, framed, headed
+from cards.paragraphs import paragraph
+from cards.people import approvers_row, deadline_row, first, named, requester_rows
+from cards.safe import fitting, one_line, shortened
+from cards.safe import markdown as escaped
+from cards.showing import Showing
+from cards.spans import span
+from cards.wording import Both, Wording
+
+_DESCRIPTION_BYTES = 600
+_WARNINGS_BYTES = 2400
+_REASON_BYTES = 2400
+_MOST_NAMED = 3
+_RULE_BYTES = 100
+_PROGRESS_BYTES = 800
+"""Room that is kept for those who approve a call that takes several."""
+_LEAST_FOR_ALL = 2
+"""How many calls of low risk it takes to approve them all at once."""
+
+_WAITING = {Risk.LOW: "blue", Risk.MEDIUM: "orange", Risk.HIGH: "red"}
+_COLORS = {
+    "pending": "blue",
+    "running": "wathet",
+    "reviewing": "indigo",
+    "executed": "green",
+    "replayed": "turquoise",
+    "failed": "carmine",
+    "frozen": "violet",
+    "rejected": "red",
+    "denied": "red",
+    "settled_executed": "green",
+}
+_RISK_COLORS = {Risk.LOW: "green", Risk.MEDIUM: "orange", Risk.HIGH: "red"}
+_RISKS = list(Risk)
+
+
+class BundledCall(Frozen):
+    """One of the calls on a card."""
+
+    showing: Showing
+    apart: bool = False
+    """Whether it has a card of its own by now."""
+
+    @property
+    def state(self) -> str:
+        return state_of(self.showing)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be decided here."""
+        return self.state == "pending" and not self.apart
+
+    @property
+    def is_harmless(self) -> bool:
+        """Whether it may be approved together with others, without a look at each."""
+        plan = self.showing.plan
+        one_is_enough = len(plan.approvers.stages) == 1 and plan.approvers.threshold == 1
+        unremarkable = not plan.warnings and plan.frozen_twin is None and plan.edit is None
+        return self.is_open and plan.risk is Risk.LOW and one_is_enough and unremarkable
+
+
+class _Detail(IntEnum):
+    """How much is said of calls that have ended, as far as there is room."""
+
+    WHOLE = 0
+    ENDING = 1
+    LINE = 2
+
+
+def may_be_bundled(plan: Plan, wording: Wording) -> bool:
+    """Whether a call can be read on a card without a file beside it."""
+    cut = (
+        paragraph("\n".join(plan.warnings), _WARNINGS_BYTES, wording).is_cut
+        or paragraph(plan.request_reason or "", _REASON_BYTES, wording).is_cut
+        or paragraph(_description(plan), _DESCRIPTION_BYTES, wording).is_cut
+    )
+    return not cut and overflow(plan, wording) is None
+
+
+def bundle_card(bundle_id: str, calls: tuple[BundledCall, ...], wording: Wording, *, is_new: bool) -> str | None:
+    """The card of several calls as they stand, as card JSON 2.0; None if they do not fit on one.
+
+    is_new: whether it is not sent yet, so that room is kept for what it may have to say later.
+    """
+    several = sum(call.showing.plan.approvers.threshold > 1 for call in calls)
+    kept = _PROGRESS_BYTES * several if is_new else 0
+    for detail in _Detail:
+        draft = _Draft(bundle_id, calls, wording, detail)
+        text = to_json(draft.card())
+        if draft.is_whole and weight(text) + kept <= MOST_BYTES and tags(text) <= MOST_TAGS:
+            return text
+    return None
+
+
+class _Draft:
+    def __init__(self, bundle_id: str, calls: tuple[BundledCall, ...], wording: Wording, detail: _Detail) -> None:
+        self._bundle_id = bundle_id
+        self._calls = calls
+        self._open = [call for call in calls if call.is_open]
+        self._say = wording
+        self._detail = detail
+        rows = [_rows(call.showing, wording) for call in self._open]
+        common = [each for each in rows[0] if all(each in other for other in rows)] if rows else []
+        self._common = common
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of what can be decided is missing."""
+        return not any(_listed(call.showing.plan, self._say).missing for call in self._open)
+
+    def card(self) -> Element:
+        say, count, is_open = self._say, str(len(self._calls)), bool(self._open)
+        risk = max((call.showing.plan.risk for call in self._open or self._calls), key=_RISKS.index)
+        style = (
+            Style(_WAITING[risk], "blue", "approval_outlined") if is_open else Style("grey", "neutral", "done_outlined")
+        )
+        state = say("card.bundle_waiting", count=str(len(self._open))) if is_open else say("card.bundle_over")
+        if len(self._calls) == 1:
+            tool = shortened(one_line(self._calls[0].showing.plan.tool), TOOL_CHARACTERS)
+            title = say("card.title", tool=tool) if is_open else Both(tool, tool)
+            preview = say("card.preview", call=tool) if is_open else title
+        else:
+            title = say("card.bundle" if is_open else "card.bundle_closed", count=count)
+            preview = say("card.bundle_preview" if is_open else "card.bundle_closed", count=count)
+        return framed(preview, headed(style, title, "", state, risk, say), self._body())
+
+    def _body(self) -> list[Element]:
+        parts = [self._call(number, call) for number, call in enumerate(self._calls, 1)]
+        return [*self._common, *chain.from_iterable(parts), *self._all_harmless()]
+
+    def _call(self, number: int, call: BundledCall) -> list[Element]:
+        return [
+            {"tag": "hr"},
+            self._title(number, call),
+            *(self._pending(number, call) if call.is_open else self._past(call)),
+        ]
+
+    def _title(self, number: int, call: BundledCall) -> Element:
+        plan, state = call.showing.plan, "replaced" if call.apart and call.state == "pending" else call.state
+        tool = escaped(shortened(one_line(plan.tool), TOOL_CHARACTERS))
+        about = "" if call.is_open else escaped(target(arguments_of(plan)))
+        where = _tag(self._say(f"state.{state}"), _COLORS.get(state, "neutral"))
+        risk = _tag(self._say(f"risk.{plan.risk}"), _RISK_COLORS[plan.risk])
+        name = Both(*(f"**{number}&#46; {tool}** " for _ in range(2)))
+        return markdown(name + where + Both(" ", " ") + risk + Both(*(f"\n{about}" if about else "" for _ in range(2))))
+
+    def _pending(self, number: int, call: BundledCall) -> list[Element]:
+        showing, plan, say = call.showing, call.showing.plan, self._say
+        return [
+            *self._warned(plan),
+            *paragraph(_description(plan), _DESCRIPTION_BYTES, say, "grey").elements,
+            *(_listed(plan, say).elements or [div(say("card.no_arguments"), text_color="grey")]),
+            *(each for each in _rows(showing, say) if each not in self._common),
+            *_progress(showing, say),
+            div(_fingerprint(plan, self._say), text_color="grey", text_size="notation"),
+            *self._remembered(plan),
+            self._buttons(number, plan),
+        ]
+
+    def _warned(self, plan: Plan) -> list[Element]:
+        lines: list[Element] = []
+        if plan.warnings:
+            warnings = "\n".join(f"• {text.strip()}" for text in plan.warnings)
+            lines += [markdown(self._say("line.warning")), *paragraph(warnings, _WARNINGS_BYTES, self._say).elements]
+        if plan.frozen_twin is not None:
+            lines.append(markdown(self._say("line.twin_retry_safe" if plan.retry_safe else "line.twin")))
+        return [box(lines, "red-50" if plan.warnings else "violet-50")] if lines else []
+
+    def _remembered(self, plan: Plan) -> list[Element]:
+        if plan.permission.execution is not Execution.ASK_ONCE or not plan.remember_for:
+            return []
+        note = self._say("card.remembered", span=span(plan.remember_for, self._say))
+        return [div(note, text_color="grey", text_size="notation")]
+
+    def _buttons(self, number: int, plan: Plan) -> Element:
+        call = " · ".join(filter(None, (shortened(one_line(plan.tool), TOOL_CHARACTERS), target(arguments_of(plan)))))
+        yes = button(f"approve_{number}", "primary", decision(plan, DecisionKind.APPROVE), self._say("card.approve"))
+        no = button(f"reject_{number}", "danger", decision(plan, DecisionKind.REJECT), self._say("card.reject"))
+        return in_a_row([{**ask_twice(yes, plan, call, self._say), "width": "default"}, {**no, "width": "default"}])
+
+    def _all_harmless(self) -> list[Element]:
+        """One button for all that can do little harm."""
+        harmless = [call.showing.plan for call in self._open if call.is_harmless]
+        if len(harmless) < _LEAST_FOR_ALL:
+            return []
+        value: Element = {
+            "assent": VALUE_VERSION,
+            "bundle": self._bundle_id,
+            "approve": [[plan.approval_id, plan.payload_sha256] for plan in harmless],
+        }
+        text = self._say("card.approve_all", count=str(len(harmless)))
+        return [{"tag": "hr"}, button("approve_all", "primary_filled", value, text)]
+
+    def _past(self, call: BundledCall) -> list[Element]:
+        """What became of a call that can no longer be decided here."""
+        if call.state == "pending":
+            return [markdown(self._say("line.bundle_apart"))]
+        if self._detail is _Detail.LINE:
+            return [markdown(self._say(f"line.{call.state}"))]
+        told = ending(call.showing, call.state, self._say)
+        arguments = arguments_of(call.showing.plan)
+        if self._detail is _Detail.ENDING or not arguments:
+            return told
+        title = markdown(self._say("card.arguments", count=str(len(arguments))), text_size="normal")
+        return [*told, panel(title, _listed(call.showing.plan, self._say).elements)]
+
+
+def _listed(plan: Plan, wording: Wording) -> Fitted:
+    return fit(arguments_of(plan), wording, most_bytes=MOST_BYTES, most_tags=MOST_TAGS, most_rows=MOST_ROWS)
+
+
+def _rows(showing: Showing, wording: Wording) -> list[Element]:
+    """Who asks and why, who may decide and until when; said once where it is the same for all."""
+    plan = showing.plan
+    reason = paragraph(plan.request_reason or "", _REASON_BYTES, wording).elements
+    return [
+        *requester_rows(plan, wording),
+        *([row(wording("card.reason"), *reason)] if reason else []),
+        approvers_row(plan, showing.progress, showing.called_in, wording),
+        deadline_row(plan.deadline.replace(second=0, microsecond=0), wording),  # as people read it
+    ]
+
+
+def _progress(showing: Showing, wording: Wording) -> list[Element]:
+    """How many have approved, where it takes several."""
+    plan, progress = showing.plan, showing.progress or first(showing.plan)
+    if progress.approvers.threshold == 1 and progress.stages == 1 and plan.approvers.rejections == 1:
+        return []
+    count = wording("card.progress", approved=str(progress.approved), needed=str(progress.approvers.threshold))
+    if progress.stages > 1:
+        count = count + wording("card.stage", stage=str(progress.stage), stages=str(progress.stages))
+    people = " ".join(named(each.actor) for each in progress.approvals[-_MOST_NAMED:])
+    label = wording("card.approvals")
+    said = (f"**{as_markdown(what)}** {escaped(number)} {people}" for what, number in zip(label, count, strict=True))
+    shown = [markdown(Both(*said))]
+    if plan.approvers.rejections > 1:
+        shown.append(div(wording("card.rejections", count=str(plan.approvers.rejections)), text_color="grey"))
+    return shown
+
+
+def _fingerprint(plan: Plan, wording: Wording) -> Both:
+    rule = [one_line(fitting(plan.rule.name, _RULE_BYTES)), plan.rule.policy_sha256[:12]] if plan.rule else []
+    said = " · ".join([plan.payload_sha256[:12], *rule])
+    return Both(*(f"{label} {said}" for label in wording("card.payload")))
+
+
+def _description(plan: Plan) -> str:
+    return plan.description.strip().split("\n\n")[0]
+
+
+def _tag(text: Both, color: str) -> Both:
+    return Both(*(f"<text_tag color='{color}'>{escaped(each)}</text_tag>" for each in text))

@@ -1,0 +1,174 @@
+"""Several calls on one card: each is its own approval, and only the card is theirs together."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+with workflow.unsafe.imports_passed_through():
+    from pydantic import ValidationError
+
+    from assent import names
+    from assent.messages import (
+        BundleAsked,
+        BundleDelivered,
+        BundleShown,
+        Carded,
+        Member,
+        Sheet,
+    )
+    from workflows import steps
+
+GATHERING = timedelta(seconds=5)
+"""How long a card waits for calls of which nothing was heard."""
+SOON = timedelta(seconds=8)
+"""How long the card may take before every call is to send its own."""
+_FINDABLE = timedelta(minutes=50)
+"""How long a card that may have arrived can be sent again without arriving twice: Feishu says an hour."""
+_CHANGEABLE = timedelta(days=14)
+"""How long Feishu lets a card be changed."""
+_FIRST_LOOK, _LAST_LOOK = timedelta(seconds=5), timedelta(hours=1)
+
+
+@workflow.defn(name=names.BUNDLE)
+class BundleWorkflow:
+    """Sends one card for calls that were asked for together, and is the only one who writes it.
+
+    It decides nothing. Whatever becomes of it, each call can be decided: where its card does not come, the calls send
+    their own.
+    """
+
+    @workflow.init
+    def __init__(self, asked: BundleAsked) -> None:
+        self._bundle_id = asked.bundle_id
+        self._ids = asked.approval_ids
+        self._members = {member.approval_id: member for member in asked.members}
+        self._sent_at = asked.sent_at
+        self._strays: list[str] = []
+        self._news = True
+
+    @workflow.run
+    async def run(self, asked: BundleAsked) -> None:
+        if self._sent_at is None:
+            await self._gather()
+            if not await self._deliver():
+                return
+        await self._keep_showing()
+
+    # The card
+
+    async def _gather(self) -> None:
+        """Wait until every call has opened or ended, but not for ever."""
+        try:
+            await workflow.wait_condition(lambda: self._members.keys() >= set(self._ids), timeout=GATHERING)
+        except TimeoutError:
+            workflow.logger.info("a bundle goes on without calls that were never heard of")
+        self._ids = tuple(each for each in self._ids if each in self._members and not self._members[each].ended)
+
+    async def _deliver(self) -> bool:
+        """Send the card, and tell each call where it is shown; False if there is none."""
+        if not self._ids:
+            return False
+        self._news = False
+        delivering = asyncio.create_task(self._delivered())
+        try:
+            await workflow.wait_condition(delivering.done, timeout=SOON)
+        except TimeoutError:
+            await self._tell({each: Carded() for each in self._ids})
+        shared = {each.approval_id: each.message_ids for each in (await delivering).shared}
+        on_it = tuple(each for each in self._ids if each in shared)
+        await self._tell(
+            {each: Carded(message_ids=shared.get(each, ()), approval_ids=on_it) for each in self._ids},
+        )
+        self._ids, self._sent_at = on_it, workflow.now()
+        return bool(on_it)
+
+    async def _delivered(self) -> BundleDelivered:
+        try:
+            return await steps.promptly(names.DELIVER_BUNDLE, self._sheet, BundleDelivered)
+        except FailureError:
+            self._news = True  # what is found there then may no longer be how they stand
+        try:
+            return await steps.outbound(names.DELIVER_BUNDLE, self._sheet, BundleDelivered, _FINDABLE)
+        except FailureError:
+            return BundleDelivered()
+
+    async def _keep_showing(self) -> None:
+        """Show how the calls stand until all have ended, or nobody can change the card any more."""
+        assert self._sent_at is not None
+        last_call, look, shown = self._sent_at + _CHANGEABLE, _FIRST_LOOK, BundleShown(open=self._ids)
+        while workflow.now() < last_call:
+            if self._news:
+                self._news = False
+                shown = await self._shown()
+            await self._tell({each: Carded() for each in self._strays})
+            self._strays = []
+            unfinished = {each for each in shown.open if self._is_over(each)} | set(shown.frozen)
+            if not shown.open and not shown.frozen:
+                return
+            if self._is_long:
+                self._continue()
+            pause, look = (look, min(look * 2, _LAST_LOOK)) if unfinished else (last_call - workflow.now(), _FIRST_LOOK)
+            try:
+                await workflow.wait_condition(lambda: self._news or bool(self._strays) or self._is_long, timeout=pause)
+            except TimeoutError:
+                self._news = True
+
+    def _is_over(self, approval_id: str) -> bool:
+        """Whether a call has ended, as it said itself."""
+        return approval_id in self._members and self._members[approval_id].ended
+
+    async def _shown(self) -> BundleShown:
+        try:
+            return await steps.outbound(names.SHOW_BUNDLE, self._sheet, BundleShown, _CHANGEABLE)
+        except FailureError:
+            return BundleShown(open=self._ids)
+
+    @property
+    def _is_long(self) -> bool:
+        return workflow.info().is_continue_as_new_suggested()
+
+    def _continue(self) -> None:
+        workflow.continue_as_new(
+            BundleAsked(
+                bundle_id=self._bundle_id,
+                approval_ids=self._ids,
+                members=self._sheet.members,
+                sent_at=self._sent_at,
+            )
+        )
+
+    @property
+    def _sheet(self) -> Sheet:
+        members = (self._members.get(each) or Member(approval_id=each) for each in self._ids)
+        return Sheet(bundle_id=self._bundle_id, members=tuple(members))
+
+    # Talking to the calls
+
+    async def _tell(self, news: dict[str, Carded]) -> None:
+        """Tell each call what concerns it; one that has ended needs no telling."""
+        await asyncio.gather(*(_signal(each, carded) for each, carded in news.items()))
+
+    @workflow.signal(name=names.NEWS, description="How one of the calls stands.")
+    def _on_news(self, *said: Any) -> None:
+        try:
+            (message,) = said
+            member = Member.model_validate(message)
+        except (ValidationError, ValueError, TypeError, RecursionError):
+            return
+        if member.approval_id in self._ids:
+            self._members[member.approval_id] = member
+            self._news = True
+        elif not member.ended:
+            self._strays.append(member.approval_id)
+
+
+async def _signal(approval_id: str, carded: Carded) -> None:
+    try:
+        await workflow.get_external_workflow_handle(names.approval_workflow(approval_id)).signal(names.CARDED, carded)
+    except FailureError:
+        return

@@ -99,7 +99,8 @@ class ApprovalActivities:
             case RecallKind.CONTENT:
                 return _chunk(await self._ledger.content(question.approval_id), question.offset)
             case RecallKind.RESULT:
-                return _chunk(await self._ledger.result(question.approval_id), question.offset)
+                ended = await self._ledger.outcome(question.approval_id) is not None  # then it is told, or withheld
+                return _chunk(None if ended else await self._ledger.result(question.approval_id), question.offset)
             case RecallKind.WAITING:
                 waiting, further = await self._ledger.waiting(question.offset, MANY)
                 return Recalled(approval_ids=waiting, next_offset=further)

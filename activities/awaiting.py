@@ -9,7 +9,7 @@ from temporalio import activity
 from activities.cards import later
 from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
 from assent.awaiting import REPLY_INBOX, Enquiry, inbox_reply_workflow
-from assent.contracts import Address, Approvers, Identity, Plan, Stage
+from assent.contracts import Address, Approvers, Identity, Plan, ResultReview, Stage
 from assent.payload import sha256
 from assent.settings import Settings
 from cards import Wording
@@ -74,7 +74,8 @@ class AwaitingActivities:
 
     async def _awaited(self, plan: Plan, person: Identity) -> Stage | None:
         """What of it waits for this person, as far as the ledger knows: the call, its result, or nothing."""
-        if await self._ledger.result(plan.approval_id) is not None:
+        is_reviewed = plan.permission.result is not ResultReview.NEVER
+        if is_reviewed and await self._ledger.result(plan.approval_id) is not None:
             return Stage.RESULT
         record = await self._ledger.record(plan.approval_id)
         if record is None or record.outcome is not None or plan.asks_nobody:

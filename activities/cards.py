@@ -37,6 +37,10 @@ class CardActivities:
     def feishu(self) -> Feishu:
         return self._feishu
 
+    @property
+    def showings(self) -> Showings:
+        return self._showings
+
     @activity.defn(name=names.DELIVER)
     async def deliver(self, delivery: Delivery) -> Delivered:
         """Send one card, once; before it the file that holds what the card cannot."""
@@ -48,7 +52,7 @@ class CardActivities:
             place=delivery.place,
         )
         address = delivery.address or record.plan.addresses[delivery.place]
-        standing = Standing(progress=delivery.progress, reminder=delivery.reminder)
+        standing = Standing(progress=delivery.progress, reminder=delivery.reminder, deadline=delivery.deadline)
         try:
             face = await self._showings.face(slot.kind, record, standing)
             await self._attach(record, slot, address, face)
@@ -59,9 +63,12 @@ class CardActivities:
             raise later(error) from error
         if message_id is None:
             return Delivered()
+        shared = tuple(
+            each.message_id for each in record.messages if each.slot.kind is MessageKind.BUNDLE and each.message_id
+        )
         if slot.generation > 1:
             await self._replace_older(slot, address, delivery)
-        return Delivered(message_id=message_id)
+        return Delivered(message_id=message_id, shared=shared)
 
     @activity.defn(name=names.SHOW)
     async def show(self, revision: Revision) -> None:

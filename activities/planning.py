@@ -94,6 +94,7 @@ class Planner:
             remind_at=asked_at + ttl * effective.remind_after if effective.remind_after else None,
             escalate_at=asked_at + ttl * effective.escalate_after if effective.escalate_after else None,
             escalate_to=effective.escalate_to,
+            bundle_id=request.bundle_id,
             **self._of_the_rule(effective),
         )
 

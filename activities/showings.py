@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -40,6 +41,8 @@ class Standing(NamedTuple):
     """Whether newer cards took this one's place;"""
     moved: bool = False
     """whether they went elsewhere."""
+    deadline: datetime | None = None
+    """Until when a result waits to be released."""
 
     @classmethod
     def of(cls, revision: Revision) -> Standing:
@@ -66,6 +69,10 @@ class Showings:
         self._wording = wording
         self._temporal_ui = temporal_ui
 
+    @property
+    def wording(self) -> Wording:
+        return self._wording
+
     async def face(self, kind: MessageKind, record: Record, standing: Standing) -> Face:
         """The card of this kind as the approval stands."""
         if kind is MessageKind.RESULT:
@@ -73,27 +80,32 @@ class Showings:
         return await self._call(record, standing)
 
     async def _call(self, record: Record, standing: Standing) -> Face:
-        plan, file = record.plan, overflow(record.plan, self._wording)
+        file = overflow(record.plan, self._wording)
+        showing = await self.showing(record, standing, _attached(file))
+        return Face(card(showing, self._wording), file)
+
+    async def showing(self, record: Record, standing: Standing, attachment: Attachment | None = None) -> Showing:
+        """The call as a card shows it."""
+        plan = record.plan
         is_open = record.outcome is None and standing.is_pending and not standing.replaced
         progress = standing.progress
-        showing = Showing(
+        return Showing(
             plan=plan,
             decided=record.decided or standing.decided,
             approvals=record.approvals or (progress.approvals if progress else ()),
             outcome=record.outcome,
             ended_at=record.closed_at,
             settlement=record.settlement,
-            attachment=_attached(file),
+            attachment=attachment,
             replaced=standing.replaced,
             moved=standing.moved,
             twin_url=review_url(self._temporal_ui, record.twin_key),
             progress=progress,
-            called_in=called_in(plan),
+            called_in=called_in(plan, progress),
             parameters=await self._parameters(plan) if is_open else None,
             reminder=standing.reminder,
             reviewing=_ended(await self._ledger.sights(plan.approval_id)) if standing.reviewing else None,
         )
-        return Face(card(showing, self._wording), file)
 
     async def _parameters(self, plan: Plan) -> dict[str, Any] | None:
         """What the tool takes, if it still is the tool that the plan was made of."""
@@ -103,24 +115,28 @@ class Showings:
 
     async def _result(self, record: Record, standing: Standing) -> Face:
         plan = record.plan
+        is_over = record.outcome is not None or standing.replaced
         content = await self._ledger.result(plan.approval_id)
         sights = await self._ledger.sights(plan.approval_id)
         since = max((sight.ended_at for sight in sights if sight.ended_at), default=datetime.now(UTC))
         showing = ResultShowing(
             plan=plan,
             status=_ended(sights),
-            content=content,
+            content=None if is_over else content,
             error=_error(sights, content),
             content_sha256=_hash_of(record, content),
-            deadline=since + plan.result_ttl,
+            deadline=standing.deadline or since + plan.result_ttl,
             progress=standing.progress,
-            called_in=called_in(plan),
+            called_in=called_in(plan, standing.progress),
             decided=await self._decided_about_result(plan.approval_id) if record.outcome else None,
             outcome=record.outcome,
             ended_at=record.closed_at,
             replaced=standing.replaced,
             reminder=standing.reminder,
         )
+        return await asyncio.to_thread(self._of_result, showing)  # a large result takes its time
+
+    def _of_result(self, showing: ResultShowing) -> Face:
         file = result_overflow(showing, self._wording)
         whole = showing.model_copy(update={"attachment": _attached(file)})
         return Face(result_card(whole, self._wording), file)
@@ -141,8 +157,10 @@ def _hash_of(record: Record, content: bytes | None) -> str:
     return known or sha256(content if content is not None else b"null")
 
 
-def called_in(plan: Plan) -> tuple[Identity, ...]:
+def called_in(plan: Plan, progress: Progress | None) -> tuple[Identity, ...]:
     """Who may decide too by now, because nobody has."""
+    if progress is not None:
+        return progress.called
     if plan.escalate_at is None or datetime.now(UTC) + _EARLY < plan.escalate_at:
         return ()
     return plan.escalate_to

@@ -47,7 +47,7 @@ from assent.errors import (
     Unhashable,
 )
 from assent.handle import ApprovalHandle
-from assent.messages import AuditRecord
+from assent.messages import AuditRecord, RevokedKind
 from assent.sync import SyncApproval, SyncAssent
 from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool
 
@@ -85,6 +85,7 @@ __all__ = [
     "Registry",
     "Remember",
     "ResultReview",
+    "RevokedKind",
     "Risk",
     "Ruled",
     "RuledKind",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from assent.contracts import DEFAULT_TTL, Grant, Identity, Outcome, Phase, State, Status, Surface, WhenPending
-from assent.door import Approval, Door, FrozenReview, ToolDescription, parse_request
+from assent.door import Approval, Door, FrozenReview, ToolDescription, parse_request, parse_requests
 from assent.errors import InvalidRequest
 from assent.handle import ApprovalHandle
 from assent.messages import RevokedKind
@@ -89,6 +89,22 @@ class Assent:
         in_doubt = approval_id is not None or (thread_id is not None and request.when_pending is not WhenPending.ALLOW)
         await self._door.request(request, in_doubt=in_doubt)
         return self.approval(request.approval_id)
+
+    async def request_many(
+        self, calls: Sequence[Mapping[str, Any]], *, requester: Identity, **shared: Any
+    ) -> list[ApprovalHandle]:
+        """Ask for several calls together: they share one card, with a decision for each.
+
+        calls: what `request` takes, one mapping for each call, with `tool` and `arguments`.
+        shared: what `request` takes, for every call that does not say otherwise.
+
+        Each is its own approval with its own outcome; one that is refused ends by itself and stops no other. Asked for
+        again under the same ids, they attach. Raises, before anything is asked for, what `request` would. An id that
+        belongs to another request, or a conversation that is busy, is told when all the others have been asked for.
+        """
+        requests = parse_requests(calls, requester=requester, **shared)
+        await self._door.request_many(requests)
+        return [self.approval(request.approval_id) for request in requests]
 
     async def call(self, tool: str, arguments: dict[str, Any], **asked: Any) -> Outcome:
         """Ask and wait: `request(…)` and `outcome()` in one."""

@@ -48,6 +48,9 @@ Id = Annotated[str, StringConstraints(strict=True, min_length=1), AfterValidator
 """The name of something, short enough for every index."""
 
 
+UNDECIDED = "nobody decided about it in time"
+"""Why a result is withheld where no person says so."""
+
 MAX_TTL = timedelta(days=365)
 """The longest that anyone may be asked to wait."""
 
@@ -410,11 +413,13 @@ class Request(Frozen):
     surface: Surface = Surface.CLIENT
     asked_by: Id | None = None
     """The name of the token that the agent showed."""
+    bundle_id: Id | None = None
+    """What the calls have in common that were asked for together, and are shown on one card."""
 
     @property
     def sha256(self) -> str:
-        """What tells this request from another one under the same id: all of it but the door it came through."""
-        fields = self.model_dump(mode="json", exclude={"surface", "asked_by", "arguments"})
+        """What tells this request from another one under the same id: all of it but its door and its company."""
+        fields = self.model_dump(mode="json", exclude={"surface", "asked_by", "bundle_id", "arguments"})
         return sha256(canonical_json({**fields, "arguments": self.arguments}))
 
 
@@ -560,6 +565,8 @@ class Plan(Frozen):
     edit: Edit | None = None
     former_sha256: tuple[str, ...] = ()
     """The hashes of what it was before it was edited."""
+    bundle_id: str | None = None
+    """The bundle whose card shows it among others, if it was asked for together with them."""
 
     @property
     def asks_nobody(self) -> bool:
@@ -723,6 +730,8 @@ class Progress(Frozen):
     """How many of them count in this stage."""
     delegations: tuple[tuple[Identity, Identity], ...] = ()
     """Who left the decision to whom."""
+    called: tuple[Identity, ...] = ()
+    """Who may decide too, because nobody did."""
 
 
 class State(Frozen):

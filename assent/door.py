@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, Self
 
@@ -28,7 +29,7 @@ from assent.contracts import (
 )
 from assent.errors import InvalidRequest
 from assent.messages import AuditRecord, RevokedKind, Withdrawal
-from assent.payload import canonical_payload
+from assent.payload import canonical_json, canonical_payload, sha256
 
 
 class Approval(Frozen):
@@ -92,6 +93,9 @@ class Door(Protocol):
 
         in_doubt: whether it may be refused once it is looked at, so that this is worth waiting for.
         """
+
+    async def request_many(self, requests: tuple[Request, ...]) -> None:
+        """Start several approvals that share a card, or attach to them."""
 
     async def outcome(self, approval_id: str) -> Outcome:
         """Wait until the approval has ended, however long and through whatever restarts."""
@@ -171,6 +175,54 @@ def parse_request(**fields: Any) -> Request:
         return request
     except ValidationError as error:
         raise invalid(error) from None
+
+
+MOST_CALLS = 50
+"""How many calls may be asked for together."""
+_OF_A_CALL = frozenset(Request.model_fields) - {"asked_by", "bundle_id"}
+
+
+def parse_requests(
+    calls: Sequence[Mapping[str, Any]], *, asked_by: str | None = None, **shared: Any
+) -> tuple[Request, ...]:
+    """Refuse, before anything starts, calls of which one could not be asked for.
+
+    The calls of one bundle are known by their ids: asked for again under the same, they are the same bundle.
+    """
+    if isinstance(calls, str | Mapping) or not isinstance(calls, Sequence):
+        raise InvalidRequest("calls: a list is needed, with one mapping for each call")
+    if not 1 <= len(calls) <= MOST_CALLS:
+        raise InvalidRequest(f"calls: from 1 to {MOST_CALLS} calls can be asked for together, not {len(calls)}")
+    fields = [_fields_of(place, call, shared) for place, call in enumerate(calls)]
+    ids = [each["approval_id"] for each in fields]
+    for each in fields:
+        each["approval_id"] = each["approval_id"] if each["approval_id"] is not None else str(uuid.uuid4())
+    requests = [_numbered(place, each) for place, each in enumerate(fields)]
+    if len({request.approval_id for request in requests}) < len(requests):
+        raise InvalidRequest("calls: two of them have the same approval_id")
+    named = None not in ids
+    bundle_id = sha256(canonical_json(ids))[:32] if named else uuid.uuid4().hex
+    company = {"bundle_id": bundle_id, "asked_by": asked_by}
+    return tuple(request.model_copy(update=company) for request in requests)
+
+
+def _fields_of(place: int, call: Mapping[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(call, Mapping):
+        raise InvalidRequest(f"calls[{place}]: a mapping is needed, with tool and arguments")
+    fields = {"approval_id": None, **shared, **call}
+    if unknown := sorted(map(str, fields.keys() - _OF_A_CALL)):
+        raise InvalidRequest(f"calls[{place}]: {', '.join(unknown)}: there is no such field in a request")
+    if missing := [name for name in ("tool", "arguments", "requester") if name not in fields]:
+        raise InvalidRequest(f"calls[{place}]: {', '.join(missing)} must be said")
+    return fields
+
+
+def _numbered(place: int, fields: dict[str, Any]) -> Request:
+    try:
+        return parse_request(**fields)
+    except InvalidRequest as error:
+        error.add_note(f"in calls[{place}]")
+        raise
 
 
 def invalid(error: ValueError) -> InvalidRequest:

@@ -259,6 +259,8 @@ class Delivery(Frozen):
     progress: Progress | None = None
     reminder: bool = False
     """Whether it is sent because nobody has decided yet."""
+    deadline: datetime | None = None
+    """Until when its result waits to be released."""
 
 
 class Delivered(Frozen):
@@ -266,6 +268,8 @@ class Delivered(Frozen):
 
     message_id: str | None = None
     refused: str | None = None
+    shared: tuple[str, ...] = ()
+    """The messages on which the approval is shown among others."""
 
 
 class Revision(Frozen):
@@ -509,6 +513,67 @@ class Recalled(Frozen):
     """Where the rest begins, if there is more."""
 
 
+class Member(Frozen):
+    """The *news* signal of an approval to its bundle: how it stands."""
+
+    approval_id: Id
+    ended: bool = False
+    """Whether nobody is asked about it, or not any more."""
+    decided: Judged | None = None
+    """The decision that stands, while the ledger does not know it yet."""
+    progress: Progress | None = None
+    reviewing: bool = False
+
+
+class BundleAsked(Frozen):
+    """Input of the bundle workflow: calls that were asked for together."""
+
+    bundle_id: Id
+    approval_ids: tuple[Id, ...]
+    members: tuple[Member, ...] = ()
+    """How those of them stand that were heard of."""
+    sent_at: datetime | None = None
+    """Since when their card is there."""
+
+
+class Sheet(Frozen):
+    """Input of *deliver_bundle* and *show_bundle*: the calls of one card."""
+
+    bundle_id: str
+    members: tuple[Member, ...]
+
+
+class Carded(Frozen):
+    """The *carded* signal of a bundle to an approval: the cards on which it is shown among others."""
+
+    message_ids: tuple[Id, ...] = ()
+    """None: it is to send cards of its own."""
+    approval_ids: tuple[Id, ...] = ()
+    """All that share a card with it."""
+
+
+class SharedCard(Frozen):
+    """The messages on which one approval is shown among others."""
+
+    approval_id: str
+    message_ids: tuple[str, ...]
+
+
+class BundleDelivered(Frozen):
+    """What became of a bundle's card. Whoever is not named is not on it."""
+
+    shared: tuple[SharedCard, ...] = ()
+
+
+class BundleShown(Frozen):
+    """What a bundle's card shows now."""
+
+    open: tuple[str, ...] = ()
+    """The approvals of which it cannot show the end yet."""
+    frozen: tuple[str, ...] = ()
+    """Those whose calls are frozen, until they are settled."""
+
+
 class Shelf(Frozen):
     """The cards of an approval, by their message ids."""
 
@@ -522,6 +587,10 @@ class Shelf(Frozen):
     """Whether none is on its way."""
     due: bool = False
     """Whether others are to take their place."""
+    held_until: datetime | None = None
+    """Until when they are held back, because one that is shared with others may come."""
+    shared: Carded | None = None
+    """The card that is shared with others."""
 
 
 class Carried(Frozen):

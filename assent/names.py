@@ -20,6 +20,7 @@ SETTLING = "Settling"
 RECALL = "Recall"
 ANNOUNCING = "Announcing"
 SHOWING = "Showing"
+BUNDLE = "Bundle"
 
 PREPARE = "prepare"
 EXECUTE = "execute"
@@ -37,12 +38,15 @@ SHOW_REVIEW = "show_review"
 WEIGH = "weigh"
 REMEMBER = "remember"
 RELEASE = "release"
+DELIVER_BUNDLE = "deliver_bundle"
+SHOW_BUNDLE = "show_bundle"
 
 DECIDE = "decide"
 CANCEL = "cancel"
 SUPERSEDE = "supersede"
 JOIN = "join"
 NEWS = "news"
+CARDED = "carded"
 EXAMINED = "examined"
 SETTLE_REVIEW = "settle"
 STATE = "state"
@@ -92,6 +96,10 @@ def showing_workflow(approval_id: str, unique: str) -> str:
 
 def announcing_workflow(approval_id: str) -> str:
     return f"announcing/{approval_id}"
+
+
+def bundle_workflow(bundle_id: str) -> str:
+    return f"bundle/{bundle_id}"
 
 
 def settling_workflow(approval_id: str, unique: str) -> str:

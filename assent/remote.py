@@ -86,17 +86,20 @@ class HttpDoor:
         self._failures = (httpx.TransportError, httpx.DecodingError, TimeoutError)
 
     async def request(self, request: Request, *, in_doubt: bool) -> bool:
-        body = {
-            **request.model_dump(mode="json", exclude={"surface", "asked_by", "arguments"}, exclude_none=True),
-            "arguments": request.arguments,
-        }
         try:
-            response = await self._insist("POST", "/v1/approvals", body)
+            response = await self._insist("POST", "/v1/approvals", _asked(request))
         except Unavailable as error:
             raise Unavailable(
                 f"{error} Whether it was asked is not known: ask again as approval_id={request.approval_id!r}."
             ) from error
         return response.status_code == 201
+
+    async def request_many(self, requests: tuple[Request, ...]) -> None:
+        try:
+            await self._insist("POST", "/v1/bundles", {"calls": [_asked(request) for request in requests]})
+        except Unavailable as error:
+            ids = ", ".join(repr(request.approval_id) for request in requests)
+            raise Unavailable(f"{error} Which were asked is not known: ask again as {ids}.") from error
 
     async def outcome(self, approval_id: str) -> Outcome:
         path = f"/v1/approvals/{path_segment(approval_id)}?wait={_WAIT}"
@@ -288,6 +291,12 @@ def _refusal(response: httpx.Response) -> AssentError:
         if response.status_code >= 500 or response.status_code in (408, 429):
             return Unavailable(f"{said}; what was sent before is not lost.")
         return AssentError(f"{said}, not as Assent does; check the address.")
+
+
+def _asked(request: Request) -> dict[str, Any]:
+    """What is sent of a request: its arguments as they are, so that what JSON cannot carry is refused."""
+    ours = {"surface", "asked_by", "bundle_id", "arguments"}
+    return {**request.model_dump(mode="json", exclude=ours, exclude_none=True), "arguments": request.arguments}
 
 
 def _read(response: httpx.Response, answer: type[_Answer]) -> _Answer:

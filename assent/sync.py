@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -39,6 +39,13 @@ class SyncAssent:
         """Ask a person to let a tool call run; takes what `Assent.request` takes."""
         handle = self._background.run(self._gate.request(tool, arguments, **asked))
         return SyncApproval(handle, self._background)
+
+    def request_many(
+        self, calls: Sequence[Mapping[str, Any]], *, requester: Identity, **shared: Any
+    ) -> list[SyncApproval]:
+        """Ask for several calls together; takes what `Assent.request_many` takes."""
+        handles = self._background.run(self._gate.request_many(calls, requester=requester, **shared))
+        return [SyncApproval(handle, self._background) for handle in handles]
 
     def call(self, tool: str, arguments: dict[str, Any], **asked: Any) -> Outcome:
         """Ask and wait: `request(…)` and `outcome()` in one."""

@@ -54,6 +54,7 @@ from assent.judgement import after_ending
 from assent.messages import (
     Asked,
     AuditRecord,
+    BundleAsked,
     Policy,
     Recall,
     Recalled,
@@ -132,6 +133,34 @@ class TemporalDoor:
         if started and in_doubt:
             await self._prepared(request.approval_id)
         return started
+
+    async def request_many(self, requests: tuple[Request, ...]) -> None:
+        await self._start_bundle(requests)
+        asked = await asyncio.gather(
+            *(self.request(request, in_doubt=True) for request in requests), return_exceptions=True
+        )
+        for trouble in asked:
+            if isinstance(trouble, BaseException):
+                raise trouble
+
+    async def _start_bundle(self, requests: tuple[Request, ...]) -> None:
+        """Start what sends the card that the approvals share; without it each of them sends its own."""
+        bundle_id = requests[0].bundle_id
+        assert bundle_id is not None
+        bundle = BundleAsked(bundle_id=bundle_id, approval_ids=tuple(request.approval_id for request in requests))
+        try:
+            await self._client.start_workflow(
+                names.BUNDLE,
+                bundle,
+                id=names.bundle_workflow(bundle_id),
+                task_queue=names.APPROVALS_QUEUE,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                static_summary=f"{len(requests)} calls for {requests[0].requester}"[:190],
+            )
+        except WorkflowAlreadyStartedError:
+            return
+        except RPCError as error:
+            raise unavailable(error) from error
 
     async def _start(self, request: Request) -> bool:
         """Start the approval, or see that the same request started it before. Tells which."""

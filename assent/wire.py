@@ -28,7 +28,7 @@ from assent.contracts import (
     Text,
     WhenPending,
 )
-from assent.door import Approval, FrozenReview, ToolDescription
+from assent.door import MOST_CALLS, Approval, FrozenReview, ToolDescription
 from assent.messages import AuditRecord, RevokedKind
 from assent.texts import with_sentence
 
@@ -91,6 +91,14 @@ class NewApproval(Frozen):
     chat_id: Id | None = Field(None, description="The chat whose people see the card.")
     reply_to: Id | None = Field(None, description="The message that the card answers.")
     callback_url: CallbackUrl | None = Field(None, description="Where the outcome is posted, signed.")
+
+
+class NewBundle(Frozen):
+    """Calls that are asked for together: they share one card, with a decision for each."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    calls: Annotated[tuple[NewApproval, ...], Field(min_length=1, max_length=MOST_CALLS)]
 
 
 class NewDecision(Frozen):
@@ -198,6 +206,12 @@ class ApprovalView(Frozen):
 
 class ApprovalList(Frozen):
     approvals: tuple[Approval, ...]
+
+
+class BundleView(Frozen):
+    """Approvals that were asked for together, in the order of the calls."""
+
+    approvals: tuple[ApprovalView, ...]
 
 
 class FrozenList(Frozen):

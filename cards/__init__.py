@@ -2,7 +2,8 @@
 
 from cards.attachments import overflow
 from cards.building import card
-from cards.clicks import Challenge, Click, Event, ForeignClick, RevokeClick, parse_event
+from cards.bundles import BundledCall, bundle_card, may_be_bundled
+from cards.clicks import BundleClick, Challenge, Click, Event, ForeignClick, RevokeClick, parse_event
 from cards.notices import settled_notice
 from cards.results import result_card, result_overflow
 from cards.reviews import review_card
@@ -10,6 +11,7 @@ from cards.rulings import RulingClick, UnfitRuling
 from cards.showing import Attachment, File, ResultShowing, ReviewShowing, Showing
 from cards.toasts import (
     Toast,
+    bundle_toast,
     not_in_time,
     not_recorded,
     refused_ruling,
@@ -23,6 +25,8 @@ from cards.wording import Wording
 
 __all__ = [
     "Attachment",
+    "BundleClick",
+    "BundledCall",
     "Challenge",
     "Click",
     "Event",
@@ -38,7 +42,10 @@ __all__ = [
     "UnfitRuling",
     "Verifier",
     "Wording",
+    "bundle_card",
+    "bundle_toast",
     "card",
+    "may_be_bundled",
     "not_in_time",
     "not_recorded",
     "overflow",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from assent.contracts import Decision, DecisionKind, Frozen, Id, Identity, Remember, Stage, Surface, Text
 from cards.controls import MOST_REASON, VALUE_VERSION
@@ -17,6 +17,7 @@ CLICK = "card.action.trigger"
 _TRUSTED_AGE = timedelta(minutes=10)
 """How old the platform's own time of a click may be and still count as when it was received."""
 _MOST_HASH = 64
+_MOST_AT_ONCE = 50
 _UNKNOWN_TIME = datetime.fromtimestamp(0, UTC)
 
 
@@ -69,6 +70,37 @@ class Click(Frozen):
         )
 
 
+class BundleClick(Frozen):
+    """A person approves several calls of one card at once."""
+
+    event_id: Id
+    operator: Identity
+    bundle_id: Id
+    approve: Annotated[tuple[tuple[Id, Id], ...], Field(min_length=1, max_length=_MOST_AT_ONCE)]
+    """The approvals, each with the hash of the payload that was shown."""
+    message_id: Id
+    chat_id: Id | None
+    occurred_at: datetime
+    """When the platform says it happened; 1970 if it does not say."""
+    proof: Id
+
+    def clicks(self) -> tuple[Click, ...]:
+        """The same as one click on each."""
+        shared = self.model_dump(include={"operator", "message_id", "chat_id", "occurred_at", "proof"})
+        return tuple(
+            Click(
+                **shared,
+                event_id=f"{self.event_id}:{place}",
+                approval_id=approval_id,
+                payload_sha256=payload_sha256,
+                kind=DecisionKind.APPROVE,
+                stage=Stage.CALL,
+                reason=None,
+            )
+            for place, (approval_id, payload_sha256) in enumerate(self.approve)
+        )
+
+
 class RevokeClick(Frozen):
     """A person wants a remembered decision to count no longer."""
 
@@ -100,7 +132,7 @@ class Event(Frozen):
 
 def parse_event(
     envelope: dict[str, Any], *, proof: str, tenant_key: str | None
-) -> Click | RulingClick | RevokeClick | ForeignClick | Event:
+) -> Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
     """Read an envelope whose sender, app and tenant are verified.
 
     proof: what verified it.
@@ -124,12 +156,12 @@ def parse_event(
 
 def _click(
     known: Event, occurred_at: datetime, proof: str, tenant_key: str | None
-) -> Click | RulingClick | RevokeClick:
+) -> Click | RulingClick | RevokeClick | BundleClick:
     action, context = part(known.event, "action"), part(known.event, "context")
     value = _object(action.get("value"), "the button's value")
     if value.get("assent") != VALUE_VERSION:
         raise ValueError("the button is not one of ours")
-    if sum(name in value for name in ("review", "approval_id", "revoke")) > 1:
+    if sum(name in value for name in ("review", "approval_id", "revoke", "bundle")) > 1:
         raise ValueError("the button is two of ours at once")
     form = _object(action.get("form_value") or {}, "the form")
     operator = {key: found or None for key, found in part(known.event, "operator").items()}
@@ -145,6 +177,8 @@ def _click(
     }
     if "review" in value:
         return _ruling_click(shared, value, form)
+    if "bundle" in value:
+        return BundleClick.model_validate({**shared, "bundle_id": value["bundle"], "approve": value.get("approve")})
     if "revoke" in value:
         return RevokeClick.model_validate({**shared, "grant_id": value["revoke"]})
     asked = {"approval_id": value.get("approval_id"), "kind": value.get("decision"), "stage": value.get("stage")}

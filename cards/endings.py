@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assent.contracts import DecisionKind, Grant, Identity, Outcome, Status
+from assent.contracts import UNDECIDED, DecisionKind, Grant, Identity, Outcome, Status
 from cards.controls import revocation
 from cards.edited import edited
 from cards.elements import Element, box, link, local_time, markdown
@@ -150,7 +150,7 @@ def _reported(outcome: Outcome, wording: Wording) -> list[Element]:
     has_content = outcome.content is not None and outcome.status in _HAS_CONTENT and not outcome.withheld
     if has_content and outcome.content != outcome.reason:
         shown += result(outcome.content, wording, truncated=outcome.truncated, whole=outcome.content_bytes)
-    if outcome.withheld and outcome.withheld_reason:
+    if outcome.withheld and outcome.withheld_reason not in (None, UNDECIDED):
         shown += said("card.withheld_reason", outcome.withheld_reason, wording)
     if outcome.authorize_url and not outcome.withheld:
         shown += _authorization(outcome.authorize_url, wording)

@@ -38,6 +38,12 @@ class Mask:
         except (ValueError, RecursionError):
             return self.text(data.decode("utf-8", "replace"))
 
+    def start(self, data: bytes, most_bytes: int) -> str:
+        """The beginning of JSON that is too large to be laid out, in which none of them stands, nor a part of one."""
+        longest = max(map(len, self._texts), default=0)
+        text = self.text(data[:most_bytes].decode("utf-8", "ignore"))
+        return text[: max(0, len(text) - longest)]
+
     def _masked(self, value: Any) -> Any:
         match value:
             case str():

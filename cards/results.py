@@ -23,6 +23,8 @@ _MOST_ROWS = 8
 _RESULT_BYTES = 8000
 """What of a result a card holds; a larger one is sent as a file."""
 _PREVIEW_BYTES = 1200
+_LAID_OUT_BYTES = 2_000_000
+"""A result up to this size is laid out for people; a larger one stays as it is."""
 _FILE_BYTES = 20_000_000
 """What Feishu takes as a file, with room to spare."""
 _STYLES = {
@@ -71,16 +73,17 @@ def result_overflow(showing: ResultShowing, wording: Wording) -> File | None:
         barred(visible(found.text)),
     ]
     data = ("\n\n".join(parts) + "\n").encode()
-    if len(data) > _FILE_BYTES:
-        cut = f"\n{both(wording('file.cut', size=size(len(data))))}\n"
-        data = data[:_FILE_BYTES].decode("utf-8", "ignore").encode() + cut.encode()
+    if found.size > _FILE_BYTES:
+        data += f"\n{both(wording('file.cut', size=size(found.size)))}\n".encode()
     return File(name=f"{tool}-result-{showing.content_sha256[:12]}.txt", data=data)
 
 
 def _result(showing: ResultShowing) -> _Result | None:
     if showing.content is None or showing.content == b"null":
         return None
-    return _Result(Mask(showing.plan).json(showing.content), len(showing.content))
+    mask, length = Mask(showing.plan), len(showing.content)
+    is_large = length > _LAID_OUT_BYTES
+    return _Result(mask.start(showing.content, _FILE_BYTES) if is_large else mask.json(showing.content), length)
 
 
 def _state_of(showing: ResultShowing) -> str:

@@ -31,7 +31,7 @@ def visible(text: str) -> str:
 
 def one_line(text: str, keep: str = "") -> str:
     """The text on one line, with line breaks written out as well."""
-    if text.isprintable() and not _SUSPECT.search(text):
+    if text.isprintable() and (text.isascii() or not _SUSPECT.search(text)):
         return text
     joints = {match.start() for match in _JOINED.finditer(text)}
     piled = {match.start() for match in _SUSPECT.finditer(text)}

@@ -74,6 +74,16 @@ def toast(
     return Toast.of(_TYPES[verdict.kind], _text(verdict, kind, wording, name, stage))
 
 
+def bundle_toast(verdicts: list[Verdict], wording: Wording) -> Toast:
+    """What became of approving several calls at once."""
+    accepted = sum(verdict.kind is VerdictKind.ACCEPTED for verdict in verdicts)
+    if len({verdict.kind for verdict in verdicts}) == 1 and not accepted:
+        return toast(verdicts[0], DecisionKind.APPROVE, wording)
+    if accepted == len(verdicts):
+        return Toast.of("success", wording("toast.approved_all", count=str(accepted)))
+    return Toast.of("info", wording("toast.approved_some", accepted=str(accepted), count=str(len(verdicts))))
+
+
 def revoked_toast(revoked: RevokedKind, wording: Wording) -> Toast:
     """What became of the wish to revoke a remembered decision."""
     kind, text = _REVOKED[revoked]
@@ -129,17 +139,24 @@ def _text(verdict: Verdict, kind: DecisionKind, wording: Wording, name: str | No
 def _accepted(verdict: Verdict, kind: DecisionKind, wording: Wording, stage: Stage) -> Both:
     if stage is Stage.RESULT and kind is not DecisionKind.DELEGATE:
         return wording("toast.withheld" if kind is DecisionKind.REJECT else "toast.released")
-    is_short = 0 < verdict.approvals < verdict.needed
-    count = {"approvals": str(verdict.approvals), "needed": str(verdict.needed)}
+    how = _how_far(verdict)
+    count = {"approvals": str(verdict.approvals), "needed": str(verdict.needed)} if how == "_more" else {}
     match kind:
         case DecisionKind.APPROVE:
-            return wording("toast.approved_more", **count) if is_short else wording("toast.approved")
+            return wording(f"toast.approved{how}", **count)
         case DecisionKind.EDIT:
-            return wording("toast.edited_more", **count) if is_short else wording("toast.edited")
+            return wording(f"toast.edited{how}", **count)
         case DecisionKind.DELEGATE:
             return wording("toast.delegated")
         case DecisionKind.REJECT:
-            return wording("toast.rejected_more" if verdict.reason else "toast.rejected")
+            return wording("toast.rejected" if verdict.status is Status.REJECTED else "toast.rejected_more")
+
+
+def _how_far(verdict: Verdict) -> str:
+    """Whether it takes more people, some of this step or all of the next, by the ending of the text's name."""
+    if verdict.status is not None or verdict.approvals >= verdict.needed:
+        return ""
+    return "_more" if verdict.approvals else "_next"
 
 
 def _decided_already(verdict: Verdict, wording: Wording, name: str | None, stage: Stage) -> Both:

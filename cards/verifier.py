@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 
-from cards.clicks import CLICK, Challenge, Click, Event, ForeignClick, RevokeClick, parse_event, part
+from cards.clicks import CLICK, BundleClick, Challenge, Click, Event, ForeignClick, RevokeClick, parse_event, part
 from cards.rulings import RulingClick
 from cards.strict import strict_json
 
@@ -58,7 +58,7 @@ class Verifier:
 
     def open(
         self, headers: Mapping[str, str], body: bytes, now: datetime
-    ) -> Challenge | Click | RulingClick | RevokeClick | ForeignClick | Event:
+    ) -> Challenge | Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
         """What an HTTP request says. Raises Refused."""
         if len(body) > _MAX_BODY:
             raise Refused("the body is too large")
@@ -66,11 +66,13 @@ class Verifier:
             return self._open_plain(body)
         return self._open_sealed(self._key, {name.lower(): value for name, value in headers.items()}, body, now)
 
-    def read(self, envelope: dict[str, Any]) -> Click | RulingClick | RevokeClick | ForeignClick | Event:
+    def read(self, envelope: dict[str, Any]) -> Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
         """What came through the long connection, which has proved its sender itself. Raises Refused."""
         return self._read(envelope, "feishu-connection")
 
-    def _open_plain(self, body: bytes) -> Challenge | Click | RulingClick | RevokeClick | ForeignClick | Event:
+    def _open_plain(
+        self, body: bytes
+    ) -> Challenge | Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
         envelope = _parsed(body)
         if envelope is None or "encrypt" in envelope:
             raise Refused("the body is not plain JSON")
@@ -81,7 +83,7 @@ class Verifier:
 
     def _open_sealed(
         self, key: bytes, headers: Mapping[str, str], body: bytes, now: datetime
-    ) -> Challenge | Click | RulingClick | RevokeClick | ForeignClick | Event:
+    ) -> Challenge | Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
         is_signed = any(name in headers for name in (_TIMESTAMP, _NONCE, _SIGNATURE))
         if is_signed:
             _check_signature(key, headers, body, now)
@@ -106,7 +108,9 @@ class Verifier:
         if self._token is None or not isinstance(given, str) or not _same(given, self._token):
             raise Refused("the verification token is wrong")
 
-    def _read(self, envelope: dict[str, Any], proof: str) -> Click | RulingClick | RevokeClick | ForeignClick | Event:
+    def _read(
+        self, envelope: dict[str, Any], proof: str
+    ) -> Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
         header = part(envelope, "header")
         if envelope.get("schema") != "2.0":
             raise Refused("not an event of schema 2.0")

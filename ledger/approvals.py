@@ -184,6 +184,8 @@ async def state_of(connection: AsyncConnection, approval_id: str) -> State | Non
 _MOST_SHOWN = 150
 """How many decisions one answer carries."""
 _NOT_RUN = frozenset({Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.SUPERSEDED})
+_SHOWN_ON = {Stage.CALL: (MessageKind.CARD, MessageKind.BUNDLE), Stage.RESULT: (MessageKind.RESULT,)}
+"""The messages that people decide on."""
 _SHOWN = (
     *("request_reason", "asked_by", "payload", "payload_sha256", "idempotency_key"),
     *("sensitive", "risk", "approvers", "deadline", "permission", "rule", "warnings", "edit"),
@@ -197,8 +199,12 @@ async def judge_late(connection: AsyncConnection, decision: Decision, now: datet
     if outcome is None:
         return Verdict(kind=VerdictKind.MISSING)
     sent = await messages_of(connection, decision.approval_id)
-    shown_on = MessageKind.CARD if decision.stage is Stage.CALL else MessageKind.RESULT
-    cards = {message.message_id for message in sent if message.slot.kind is shown_on and message.message_id}
+    shown_on = _SHOWN_ON[decision.stage]
+    cards = {
+        message.message_id
+        for message in sent
+        if message.slot.kind in shown_on and message.slot.generation and message.message_id
+    }
     result = await results.result(connection, decision.approval_id) if decision.stage is Stage.RESULT else None
     digest = sha256(result) if result is not None else None
     kind = (objection(plan, decision, cards, result_sha256=digest) if plan else None) or after_ending(outcome.status)
@@ -238,12 +244,20 @@ async def _take_slot(connection: AsyncConnection, request: Request, now: datetim
         row.on_conflict_do_update(index_elements=["thread_id"], set_={"thread_id": request.thread_id})
     )
     open_ones = await connection.execute(
-        select(approvals.c.approval_id)
+        select(approvals.c.approval_id, approvals.c.plan)
         .where(approvals.c.thread_id == request.thread_id, approvals.c.status.is_(None))
         .where(approvals.c.approval_id != request.approval_id, approvals.c.open_until > audit.stamp(now))
         .order_by(approvals.c.created_at)
     )
-    return tuple(open_ones.scalars())
+    found = open_ones.all()
+    if request.bundle_id is None:
+        return tuple(row.approval_id for row in found)
+    return tuple(row.approval_id for row in found if _bundle_of(row.plan) != request.bundle_id)
+
+
+def _bundle_of(plan: str | None) -> str | None:
+    """The bundle that a plan belongs to: calls that were asked for together do not replace one another."""
+    return Plan.model_validate_json(plan).bundle_id if plan else None
 
 
 async def _remember(connection: AsyncConnection, approval_id: str, judged: Judged, place: int = _MOST_SHOWN) -> bool:

@@ -150,6 +150,20 @@ class Ledger:
         async with writing(self._engine) as connection:
             await messages.sent(connection, slot, message_id, chat_id, shown, datetime.now(UTC))
 
+    async def shared(
+        self, slot: messages.Slot, message_id: str, chat_id: str | None, approval_ids: tuple[str, ...]
+    ) -> None:
+        """A card that several approvals share is there."""
+        async with writing(self._engine) as connection:
+            await messages.shared(connection, slot, message_id, chat_id, approval_ids, datetime.now(UTC))
+
+    async def bundle(self, bundle_id: str) -> tuple[messages.Message, ...]:
+        """The cards that the approvals of a bundle share."""
+        async with reading(self._engine) as connection:
+            found = await messages.messages_of(connection, bundle_id)
+        own = (messages.MessageKind.BUNDLE, 0)
+        return tuple(each for each in found if (each.slot.kind, each.slot.generation) == own)
+
     async def shows(self, slot: messages.Slot, shown: messages.Shown) -> None:
         async with writing(self._engine) as connection:
             await messages.shows(connection, slot, shown)

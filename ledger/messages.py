@@ -35,6 +35,8 @@ class MessageKind(StrEnum):
     FILE = "file"
     REVIEW = "review"
     NOTICE = "notice"
+    BUNDLE = "bundle"
+    """A card that several approvals share."""
 
 
 _ASKING = (MessageKind.CARD, MessageKind.RESULT)
@@ -133,6 +135,31 @@ async def sent(
             message_id=message_id,
         )
         await audit.append(connection, slot.approval_id, [entry])
+
+
+def bundle_slot(bundle_id: str, place: int) -> Slot:
+    """The place of a card that several approvals share, one for each address. Its own row is of generation 0."""
+    return Slot(approval_id=bundle_id, kind=MessageKind.BUNDLE, generation=0, place=place)
+
+
+async def shared(
+    connection: AsyncConnection,
+    slot: Slot,
+    message_id: str,
+    chat_id: str | None,
+    approval_ids: tuple[str, ...],
+    now: datetime,
+) -> None:
+    """A card that several approvals share is there: each of them knows it as a card of its own."""
+    await sent(connection, slot, message_id, chat_id, Shown.PENDING, now)
+    known = {"tried_at": audit.stamp(now), "message_id": message_id, "chat_id": chat_id}
+    for approval_id in approval_ids:
+        own = slot.model_copy(update={"approval_id": approval_id, "generation": 1})
+        row = insert(connection, messages).values(**own.model_dump(), **known, shown=Shown.PENDING)
+        if await inserted(connection, row.on_conflict_do_nothing()):
+            once = f"deliver:bundle:{slot.place}"
+            entry = AuditEntry(event=AuditEvent.DELIVER, at=now, once=once, message_id=message_id)
+            await audit.append(connection, approval_id, [entry])
 
 
 async def shows(connection: AsyncConnection, slot: Slot, shown: Shown) -> None:

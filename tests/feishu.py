@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request, Response
 from temporalio.client import Client
 
 import simulator
-from assent import ApprovalHandle, Decision, DecisionKind, Identity, Outcome
+from assent import ApprovalHandle, Decision, DecisionKind, Identity, Outcome, Remember, Stage
 from assent.contracts import Surface
 from ledger import MessageKind, Slot
 from tests.conftest import PATIENCE, Service, new_database, open_service
@@ -118,7 +118,8 @@ def buttons(card: Any) -> dict[str, dict[str, Any]]:
     for behaviour in card.get("behaviors", ()):
         if behaviour.get("type") == "callback":
             value = behaviour["value"]
-            found[value.get("decision") or value["ruling"]] = card
+            kind = value.get("decision") or value.get("ruling") or next(iter(set(value) - {"assent"}))
+            found[f"{kind}_{value['remember']}" if value.get("remember") else kind] = card
     return found
 
 
@@ -169,6 +170,9 @@ class Office:
             event_id=f"{handle.id}:{kind}:{who}:{message['message_id']}",
             delivery_id="1",
             message_id=message["message_id"],
+            stage=Stage(value["stage"]),
+            remember=Remember(value["remember"]) if "remember" in value else None,
+            chat_id=message["chat_id"],
             surface=Surface.FEISHU,
             proof="feishu-signature",
         )

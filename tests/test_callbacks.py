@@ -19,7 +19,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assent.contracts import DecisionKind, Identity, Stage, Surface
-from cards import Challenge, Click, Event, ForeignClick, Refused, RulingClick, Verifier, parse_event
+from cards import (
+    BundleClick,
+    Challenge,
+    Click,
+    Event,
+    ForeignClick,
+    Refused,
+    RevokeClick,
+    RulingClick,
+    Verifier,
+    parse_event,
+)
 from tests.properties import unhurried
 
 NOW = datetime(2026, 3, 15, 13, 42, tzinfo=UTC)
@@ -74,7 +85,7 @@ def signed(body: bytes, *, at: datetime | str = NOW, nonce: str = "nonce", key: 
     }
 
 
-def opened(envelope: Any) -> Challenge | Click | RulingClick | ForeignClick | Event:
+def opened(envelope: Any) -> Challenge | Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
     body = body_of(envelope)
     return SEALED.open(signed(body), body, NOW)
 

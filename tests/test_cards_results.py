@@ -134,9 +134,12 @@ def test_a_large_result_is_read_in_the_file_before_it_can_be_released() -> None:
 
 
 def test_a_huge_result_is_cut_with_a_word_about_it() -> None:
-    file = result_overflow(showing("x" * 21_000_000), WORDING)
+    secret = "hunter2-hunter2"
+    data = b'"' + b"x" * (20_000_000 - 9) + secret.encode() + b"x" * 1_000_000 + b'"'
+    file = result_overflow(showing(data), WORDING)
     assert file is not None
     assert len(file.data) < 21_000_000
+    assert b"hunter" not in file.data
     assert "only the beginning, 21.0 MB in all" in file.data[-200:].decode()
 
 

@@ -37,6 +37,7 @@ _OURS = re.compile(
     r"<at id=[A-Za-z0-9_-]{1,64}></at>"
     r"|<person id='[A-Za-z0-9_-]{1,64}' show_name=true show_avatar=true style='normal'></person>"
     r"|<local_datetime millisecond='-?\d+' format_type='(?:date_num|time)'></local_datetime>"
+    r"|<text_tag color='[a-z]+'>|</text_tag>"
     r"|&#\d+;"
 )
 _OBEYED = re.compile(

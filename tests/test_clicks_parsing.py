@@ -12,7 +12,18 @@ from hypothesis import strategies as st
 
 from assent.contracts import Decision, DecisionKind, Identity, Remember, Stage
 from assent.fields import typed
-from cards import Click, Event, ForeignClick, RevokeClick, RulingClick, Showing, card, parse_event, result_card
+from cards import (
+    BundleClick,
+    Click,
+    Event,
+    ForeignClick,
+    RevokeClick,
+    RulingClick,
+    Showing,
+    card,
+    parse_event,
+    result_card,
+)
 from tests.properties import unhurried
 from tests.test_cards import ARGUMENTS, WORDING, buttons, plan
 from tests.test_cards_hostile import TEXT
@@ -22,7 +33,7 @@ from tests.test_cards_results import showing
 NOW = datetime(2026, 3, 15, 13, 42, tzinfo=UTC)
 
 
-def read(value: Any, form: Any = None) -> Click | RulingClick | RevokeClick | ForeignClick | Event:
+def read(value: Any, form: Any = None) -> Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
     action = {"tag": "button", "value": value} | ({"form_value": form} if form is not None else {})
     envelope = {
         "schema": "2.0",

@@ -50,7 +50,7 @@ async def test_the_requester_is_asked_in_private_and_the_card_ends_without_butto
     handle = await office.ask(tmp_path, reason="because")
     card = await office.chat.card(handle.id)
     assert card["chat_id"] == "oc_p2p_requester"
-    assert set(buttons(card["content"])) == {"approve", "reject"}
+    assert set(buttons(card["content"])) == {"approve", "reject", "edit", "delegate"}
     assert await office.click(handle, card) == "accepted"
     assert (await handle.outcome()).status == "executed"
     final = await office.chat.final(handle.id)

@@ -14,16 +14,19 @@ import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.feishu import Feishu
+from activities.awaiting import AwaitingActivities
+from activities.feishu import Feishu, FeishuRefused
 from assent import Assent, Unavailable
-from assent.awaiting import inbox_reply_workflow
-from assent.contracts import Address, AddressKind, Identity, Stage
+from assent.awaiting import Enquiry, inbox_reply_workflow
+from assent.contracts import Address, AddressKind, Approvers, Identity, Plan, Stage
 from assent.messages import RevokedKind
+from assent.settings import Settings
 from cards import Event, RevokeClick, Verifier, Wording
 from cards.awaiting import MOST_LISTED, Waiting, awaiting_card
 from cards.controls import VALUE_VERSION
 from cards.elements import tags, weight
 from cards.framing import MOST_BYTES, MOST_TAGS
+from ledger import Ledger, Record
 from tests import parts
 from tests.feishu import APPROVER, REQUESTER, Office, open_office
 from tests.parts import until
@@ -214,6 +217,39 @@ async def test_what_is_decided_or_was_approved_by_me_waits_for_me_no_longer(offi
     await handle.decide("approve", actor=APPROVER.within(TENANT), payload_sha256=result, stage="result")
     await handle.outcome()
     assert "Nothing waits for you" in await waits(APPROVER)
+
+
+async def test_only_members_are_told_what_a_chat_decides() -> None:
+    class Platform:
+        sent: tuple[str, ...] = ()
+
+        async def members(self, chat_id: str) -> frozenset[str]:
+            if chat_id == "oc_left":
+                raise FeishuRefused(232011, "the bot is not in the chat")
+            return frozenset({"ou_member"})
+
+        async def send(self, _: Address, __: str, content: str, *, uuid: str) -> None:
+            self.sent = (*self.sent, content)
+
+    class Book:
+        async def open_plans(self, *_: int) -> tuple[tuple[Plan, ...], None]:
+            chats = [Approvers(kind=Approvers.Kind.CHAT, chat_id=chat) for chat in ("oc_1", "oc_left")]
+            names = ("for_members", "for_nobody")
+            return tuple(plan(tool=name, approvers=chat) for name, chat in zip(names, chats, strict=True)), None
+
+        async def record(self, _: str) -> Record:
+            return Record(
+                plan=plan(), decided=None, outcome=None, closed_at=None, settlement=None, twin_key=None, messages=()
+            )
+
+    platform = Platform()
+    asked = AwaitingActivities(cast("Ledger", Book()), cast("Feishu", platform), WORDING, Settings())
+    for open_id in ("ou_member", "ou_stranger"):
+        await asked.reply_inbox(Enquiry(sender=Identity(open_id=open_id), message_id="om_1"))
+    to_member, to_stranger = platform.sent
+    assert "for_members" in to_member
+    assert "for_nobody" not in to_member
+    assert "Nothing waits for you" in to_stranger
 
 
 # Revoking on a card

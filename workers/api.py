@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import Query, Response
 
 from assent.contracts import Decision, Phase, State, Status, Surface, Verdict
-from assent.door import Approval, check_decision, invalid, parse_request
+from assent.door import Approval, check_decision, invalid, parse_request, parse_requests
 from assent.errors import NotAllowed, Unavailable
 from assent.messages import Withdrawal
 from assent.problems import Code
@@ -20,8 +20,10 @@ from assent.wire import (
     ApprovalList,
     ApprovalView,
     AuditTrail,
+    BundleView,
     Ending,
     NewApproval,
+    NewBundle,
     NewCancellation,
     NewDecision,
     ToolList,
@@ -74,8 +76,29 @@ async def ask(asked: NewApproval, desk: TheDesk, agent: TheAgent, response: Resp
     is_new = await desk.door.request(request, in_doubt=True)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"/v1/approvals/{path_segment(approval_id)}"
+    return await _taken(desk, agent, approval_id, _TAKEN_WITHIN if is_new else STATE_WITHIN)
+
+
+@router.post("/bundles", status_code=201, tags=["approvals"], responses=documented(409))
+async def ask_for_many(asked: NewBundle, desk: TheDesk, agent: TheAgent) -> BundleView:
+    """Ask for several calls together: they share one card, with a decision for each. Each is its own approval.
+
+    Nothing is asked for if one of them may not be. Repeated under the same approval ids, they attach.
+    """
+    for each in asked.calls:
+        _refuse_beyond_rights(each, agent)
+    calls = [{name: getattr(each, name) for name in NewApproval.model_fields} for each in asked.calls]
+    requests = parse_requests(calls, asked_by=agent.name, surface=Surface.HTTP)
+    await desk.door.request_many(requests)
+    return BundleView(
+        approvals=tuple([await _taken(desk, agent, each.approval_id, _TAKEN_WITHIN) for each in requests])
+    )
+
+
+async def _taken(desk: Desk, agent: Agent, approval_id: str, within: timedelta) -> ApprovalView:
+    """An approval that was asked for just now, as far as anybody has looked at it."""
     try:
-        state = await desk.door.state(approval_id, _TAKEN_WITHIN if is_new else STATE_WITHIN)
+        state = await desk.door.state(approval_id, within)
     except Unavailable:
         return ApprovalView(approval_id=approval_id, phase=Phase.PREPARING)
     return await _view(desk, agent, state)
@@ -86,6 +109,8 @@ def _refuse_beyond_rights(asked: NewApproval, agent: Agent) -> None:
         raise NotAllowed(f"the token {agent.name!r} may not ask for the tool {asked.tool!r}.")
     if not agent.may_act_for(asked.requester):
         raise NotAllowed(f"the token {agent.name!r} may not ask on behalf of {asked.requester}, by all ids given.")
+    if asked.chat_id is not None and not agent.may_ask_in(asked.chat_id):
+        raise NotAllowed(f"the token {agent.name!r} may not ask in the chat {asked.chat_id!r}.")
     if asked.callback_url is not None and not agent.may_be_called_back_at(asked.callback_url):
         raise NotAllowed(f"the token {agent.name!r} may not be called back at this address.")
 

@@ -14,6 +14,7 @@ import workflows
 from activities.announcements import AnnouncementActivities
 from activities.approvals import ApprovalActivities
 from activities.awaiting import AwaitingActivities
+from activities.bundles import BundleActivities
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from activities.planning import Planner
@@ -40,6 +41,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
     planner = Planner(ledger, settings, PolicyInForce(ledger))
     own, reviews = ApprovalActivities(ledger, settings, planner, cards), ReviewActivities(ledger, settings)
     weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None)
+    bundles = BundleActivities(ledger, cards.feishu, cards.showings) if cards else None
     return Worker(
         client,
         task_queue=names.APPROVALS_QUEUE,
@@ -50,6 +52,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
             *(weighing.weigh, weighing.remember),
             *(reviews.examine, reviews.rule),
             *([cards.deliver] if cards else ()),
+            *([bundles.deliver_bundle] if bundles else ()),
         ],
         # When this worker dies, its workflows wait this long for it before another takes them.
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=5),
@@ -69,6 +72,7 @@ def outbound_worker(
     reviews = ReviewActivities(ledger, settings, review_cards)
     planner = Planner(ledger, settings, PolicyInForce(ledger))
     weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None)
+    bundles = BundleActivities(ledger, cards.feishu, cards.showings) if cards else None
     awaiting = AwaitingActivities(ledger, cards.feishu, process.load_wording(settings), settings) if cards else None
     return Worker(
         client,
@@ -76,6 +80,7 @@ def outbound_worker(
         activities=[
             *(announcements.announce, reviews.show_review, weighing.weigh),
             *([cards.deliver, cards.show] if cards else ()),
+            *([bundles.deliver_bundle, bundles.show_bundle] if bundles else ()),
             *([awaiting.reply_inbox] if awaiting else ()),
         ],
         graceful_shutdown_timeout=timedelta(seconds=20),

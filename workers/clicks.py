@@ -13,12 +13,14 @@ from assent import Assent
 from assent.contracts import Identity, Ruled, RuledKind, Surface, VerdictKind
 from assent.errors import ApprovalInterrupted, ApprovalNotFound, NotFrozen, RulingRefused
 from cards import (
+    BundleClick,
     Click,
     RevokeClick,
     RulingClick,
     Toast,
     UnfitRuling,
     Wording,
+    bundle_toast,
     not_in_time,
     not_recorded,
     refused_ruling,
@@ -65,6 +67,30 @@ async def answer_click(
     faster = verdict.decided_by if verdict.kind is VerdictKind.ALREADY_DECIDED else None
     name = await _name(faster, names, give_up)
     return toast(verdict, decision.kind, wording, name=name, stage=decision.stage).answer()
+
+
+async def answer_bundle(gate: Assent, bundle: BundleClick, wording: Wording, *, within: float = 2.0) -> dict[str, Any]:
+    """Hand each decision of a click on several calls to its own approval, and say how many of them count.
+
+    One that could not be recorded is not lost among the others: the person is asked to click again.
+    """
+    decisions = [click.decision(delivery_id=uuid.uuid4().hex, now=datetime.now(UTC)) for click in bundle.clicks()]
+    patience = timedelta(seconds=within)
+    try:
+        async with asyncio.timeout(within + _MARGIN):
+            verdicts = await asyncio.gather(
+                *(gate.approval(each.approval_id).submit(each, answer_within=patience) for each in decisions)
+            )
+    except Exception as error:
+        _log.error(
+            "a click on bundle %s (event %s) was not recorded as a whole; the person is asked to click again: %s: %s",
+            bundle.bundle_id,
+            bundle.event_id,
+            type(error).__name__,
+            error,
+        )
+        return not_recorded(wording).answer()
+    return bundle_toast(verdicts, wording).answer()
 
 
 async def answer_revoke(gate: Assent, click: RevokeClick, wording: Wording, *, within: float = 2.0) -> dict[str, Any]:

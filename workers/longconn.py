@@ -26,9 +26,20 @@ from activities.feishu_errors import safe
 from assent import Assent
 from assent.errors import AssentError
 from assent.settings import Settings
-from cards import Click, Event, ForeignClick, Refused, RevokeClick, RulingClick, Verifier, Wording, unreadable
+from cards import (
+    BundleClick,
+    Click,
+    Event,
+    ForeignClick,
+    Refused,
+    RevokeClick,
+    RulingClick,
+    Verifier,
+    Wording,
+    unreadable,
+)
 from workers import process
-from workers.clicks import Names, answer_click, answer_revoke, answer_ruling
+from workers.clicks import Names, answer_bundle, answer_click, answer_revoke, answer_ruling
 from workers.words import Ear
 
 if TYPE_CHECKING:
@@ -81,6 +92,8 @@ class Desk:
                 return await answer_click(self._gate, read, self._wording, names=self._names)
             case RulingClick():
                 return await answer_ruling(self._gate, read, self._wording, names=self._names)
+            case BundleClick():
+                return await answer_bundle(self._gate, read, self._wording)
             case RevokeClick():
                 return await answer_revoke(self._gate, read, self._wording)
             case ForeignClick():

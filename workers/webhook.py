@@ -29,6 +29,7 @@ from assent.problems import Code
 from assent.settings import Settings
 from assent.temporal_door import TemporalDoor
 from cards import (
+    BundleClick,
     Challenge,
     Click,
     Event,
@@ -41,7 +42,7 @@ from cards import (
     unreadable,
 )
 from workers import api, docs, frozen_api, inbox_api, problems, process
-from workers.clicks import Names, answer_click, answer_revoke, answer_ruling
+from workers.clicks import Names, answer_bundle, answer_click, answer_revoke, answer_ruling
 from workers.desk import Desk
 from workers.tokens import Tokens
 from workers.words import Ear
@@ -172,6 +173,8 @@ async def feishu_callback(request: Request) -> JSONResponse:
                 callbacks.gate, found, callbacks.wording, within=_CLICK_WITHIN, names=callbacks.names
             )
             return JSONResponse(answer)
+        case BundleClick():
+            return JSONResponse(await answer_bundle(callbacks.gate, found, callbacks.wording, within=_CLICK_WITHIN))
         case RevokeClick():
             return JSONResponse(await answer_revoke(callbacks.gate, found, callbacks.wording, within=_CLICK_WITHIN))
         case ForeignClick():

@@ -2,6 +2,7 @@
 
 from workflows.announcing import AnnouncingWorkflow
 from workflows.approval import ApprovalWorkflow
+from workflows.bundle import BundleWorkflow
 from workflows.frozen import FrozenReviewWorkflow
 from workflows.recall import RecallWorkflow
 from workflows.settling import SettlingWorkflow
@@ -10,6 +11,7 @@ from workflows.showing import ShowingWorkflow
 ALL = [
     AnnouncingWorkflow,
     ApprovalWorkflow,
+    BundleWorkflow,
     FrozenReviewWorkflow,
     RecallWorkflow,
     SettlingWorkflow,
@@ -20,6 +22,7 @@ __all__ = [
     "ALL",
     "AnnouncingWorkflow",
     "ApprovalWorkflow",
+    "BundleWorkflow",
     "FrozenReviewWorkflow",
     "RecallWorkflow",
     "SettlingWorkflow",

@@ -32,6 +32,7 @@ with workflow.unsafe.imports_passed_through():
         Asked,
         AuditEntry,
         AuditEvent,
+        Carded,
         Conclusion,
         FrozenCall,
         Preparation,
@@ -53,7 +54,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.docket import Docket
     from workflows.freezing import freeze
     from workflows.post import Post
-    from workflows.release import ResultDesk
+    from workflows.release import ResultDesk, withheld
     from workflows.waiting import Waiting, outsiders
 
 
@@ -81,6 +82,7 @@ class ApprovalWorkflow:
         if self._docket.plan is None:
             prepared = await self._prepare()
             if prepared.outcome is not None:
+                await self._leave_bundle()
                 return self._recall(prepared.plan, prepared.outcome)
             if prepared.plan is None:
                 return await self._settle_unasked(prepared.refused)
@@ -106,6 +108,7 @@ class ApprovalWorkflow:
         prepared = await steps.local(names.PREPARE, preparation, Prepared)
         if prepared.plan is None:
             self._phase = Phase.CLOSED
+            await self._leave_bundle()
         if prepared.conflict:
             raise ApplicationError("the approval id belongs to another request", type="ApprovalConflict")
         if prepared.busy_with is not None:
@@ -125,6 +128,7 @@ class ApprovalWorkflow:
         """From here on the plan can be decided; what came too early is judged first."""
         self._phase = Phase.PENDING
         self._docket.open(plan)
+        self._post.join(plan)
         self._show(Phase.PENDING, risk=True)
 
     async def _supersede_others(self, plan: Plan) -> None:
@@ -188,8 +192,10 @@ class ApprovalWorkflow:
             await self._freeze(plan, report)
         outcome = concluded(self._outcome(plan, Status.FROZEN), report)
         self._docket.status, self._docket.reason = outcome.status, outcome.reason
-        if not report.sealed or report.kind is ReportKind.REPLAYED:
+        if not report.sealed:
             return None, outcome
+        if report.kind is ReportKind.REPLAYED:
+            return None, withheld(outcome, "the result of the call that it replays is not released")
         deadline = workflow.now() + plan.result_ttl
         return Reviewing(outcome=outcome, content_sha256=report.content_sha256 or "", deadline=deadline), outcome
 
@@ -271,8 +277,13 @@ class ApprovalWorkflow:
         self._docket.status = outcome.status
         workflow.upsert_search_attributes([names.STATUS.value_set(outcome.status)])
         self._describe()
+        await self._leave_bundle()
         await self._announce(outcome)
         return outcome
+
+    async def _leave_bundle(self) -> None:
+        """Have the card that is shared with others show the end."""
+        await self._post.leave(self._request.approval_id, self._request.bundle_id)
 
     async def _announce(self, outcome: Outcome) -> None:
         """Tell whoever asked to be told; that it may take days is not the approval's concern."""
@@ -326,6 +337,16 @@ class ApprovalWorkflow:
             return
         if not self._docket.settled:
             self._docket.end(Status.SUPERSEDED, AuditEvent.SUPERSEDE, reason=f"replaced by {newer.by}")
+
+    @workflow.signal(name=names.CARDED, description="Its bundle says on which card it is shown among others.")
+    def _on_carded(self, *said: Any) -> None:
+        try:
+            (message,) = said
+            carded = Carded.model_validate(message)
+        except (ValidationError, ValueError, TypeError, RecursionError):
+            self._docket.malformed += 1
+            return
+        self._post.carded(carded)
 
     def _on_temporal_cancel(self) -> None:
         self._docket.withdraw(Withdrawal(reason="cancelled in Temporal"))

@@ -60,7 +60,9 @@ class Docket:
         self.weighing: Decision | None = None
         """The decision that waits for an answer from outside; later ones wait behind it."""
         self._cards = set(carried.cards.message_ids) if carried else set()
-        self._expects_cards = carried is not None and not carried.cards.complete
+        self._expects_cards = carried is not None and (not carried.cards.complete or bool(carried.cards.held_until))
+        if carried and carried.cards.shared:
+            self._cards |= set(carried.cards.shared.message_ids)
         self._early: list[Decision] = list(carried.early) if carried else []
         self.result_sha256: str | None = None
         self.result_deadline: datetime | None = None

@@ -87,7 +87,8 @@ class Panel:
         return any(actor.is_same_person(one.actor) for one in self.counted)
 
     def approve(self, decision: Decision, actor: Identity) -> None:
-        """Count an approval; the last of a stage begins the next."""
+        """Count an approval; the last of a stage begins the next, where nobody has rejected yet."""
+        self._rejected_by = [other for other in self._rejected_by if not actor.is_same_person(other)]
         self.counted.append(
             Counted(
                 stage=self.stage,
@@ -99,13 +100,14 @@ class Panel:
         )
         if self.approved >= self.group.threshold:
             self.stage += 1
+            self._rejected_by = []
 
     def reject(self, actor: Identity) -> bool:
         """Note a rejection; tells whether it is enough to reject the call."""
         self.counted = [one for one in self.counted if not actor.is_same_person(one.actor)]
         if not any(actor.is_same_person(other) for other in self._rejected_by):
             self._rejected_by.append(actor)
-        return len(self._rejected_by) >= self._plan.approvers.rejections
+        return len(self._rejected_by) >= self.group.rejections
 
     def has_rejected(self, actor: Identity) -> bool:
         return any(actor.is_same_person(other) for other in self._rejected_by)
@@ -153,6 +155,7 @@ class Panel:
             approvals=tuple(judged[one.event_id] for one in self.counted if one.event_id in judged),
             approved=self.approved,
             delegations=tuple(self._delegations),
+            called=self._plan.escalate_to if self.escalated else (),
         )
 
     def _shown_group(self) -> Approvers:
@@ -160,7 +163,7 @@ class Panel:
         group = self.group
         called = [*(taker for _, taker in self._delegations), *(self._plan.escalate_to if self.escalated else ())]
         if group.kind is not Approvers.Kind.PEOPLE:
-            return group
+            return group  # `Progress.called` names the others
         people = [*group.people]
         people += [person for person in called if not any(person.is_same_person(other) for other in people)]
         gone = [giver for giver, _ in self._delegations]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime, timedelta
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -11,14 +12,17 @@ from temporalio.exceptions import FailureError
 with workflow.unsafe.imports_passed_through():
     from assent import names
     from assent.contracts import Address, Judged, Plan, Progress
-    from assent.messages import CardKind, Delivered, Delivery, Revision, Shelf
+    from assent.messages import Carded, CardKind, Delivered, Delivery, Member, Revision, Shelf
     from workflows import steps
     from workflows.docket import Docket
+    from workflows.sharing import Share
 
 FRESH_FOR = timedelta(days=13)
 """Feishu stops a card's buttons after fourteen days: before that it is sent anew."""
 _NOTICEABLE = timedelta(milliseconds=1500)
 """How long a call may run before its card says that it runs; most have ended by then, and show that instead."""
+HELD_FOR = timedelta(seconds=20)
+"""How long cards are held back for one that is shared with others."""
 
 
 class Post:
@@ -37,6 +41,50 @@ class Post:
         self._telling: asyncio.Task[None] | None = None
         self._running = True
         self._stopped = False
+        self._held_until = shelf.held_until
+        self._share = Share(docket.plan.bundle_id if docket.plan and kind is CardKind.CALL else None, shelf.shared)
+
+    # A card that is shared with the calls that were asked for together with this one
+
+    def join(self, plan: Plan) -> None:
+        """Be shown on the card of a bundle, if there is one; meanwhile cards of one's own are held back."""
+        self._share.bundle_id = plan.bundle_id
+        if plan.bundle_id is None or self._generation or self._share.card or self._held_until:
+            return
+        is_asked = bool(plan.addresses) and not self._docket.needs_nobody
+        self._held_until = workflow.now() + HELD_FOR if is_asked else None
+        self._tell_bundle(progress=self._progress, ended=not is_asked)
+
+    def carded(self, carded: Carded) -> None:
+        """The bundle has a card on which this approval can be decided; or it has none."""
+        if carded.message_ids:
+            self._share.card = carded
+        for message_id in carded.message_ids:
+            self._docket.card_arrived(message_id)
+        if self._held_until is None:
+            return  # cards of its own are there, or on their way
+        if carded.message_ids:
+            self._held_until, self._sent_at = None, workflow.now()
+            self._docket.all_cards_arrived()
+        else:
+            self._held_until = workflow.now()
+
+    async def leave(self, approval_id: str, bundle_id: str | None) -> None:
+        """Tell the bundle that the approval has ended."""
+        self._share.bundle_id = bundle_id
+        self._share.tell(Member(approval_id=approval_id, ended=True))
+        await self._share.told()
+
+    def _tell_bundle(self, **standing: Any) -> None:
+        if self._docket.plan is not None:
+            self._share.tell(Member(approval_id=self._docket.plan.approval_id, **standing))
+
+    @property
+    def _is_held(self) -> bool:
+        waits = self._held_until is not None and workflow.now() < self._held_until
+        return waits and not self._share.is_gone and self._renewed == self._docket.renewals
+
+    # Cards of its own
 
     @property
     def shelf(self) -> Shelf:
@@ -47,6 +95,8 @@ class Post:
             message_ids=tuple(sorted(self._sent)),
             complete=not self._on_their_way,
             due=self._renewed != self._docket.renewals,
+            held_until=self._held_until,
+            shared=self._share.card,
         )
 
     def send_if_due(self, plan: Plan) -> None:
@@ -55,7 +105,7 @@ class Post:
             return
         if not self._interrupted:
             self._generation += 1
-        self._interrupted = False
+        self._interrupted, self._held_until = False, None
         self._renewed, self._told = self._docket.renewals, self._docket.news
         self._refusals = []
         self._docket.expect_cards()
@@ -67,6 +117,8 @@ class Post:
         """When the next cards are to be sent."""
         if not plan.addresses or self._on_their_way:
             return workflow.now() + FRESH_FOR
+        if self._held_until is not None and self._is_held:
+            return self._held_until
         if self._interrupted or self._sent_at is None or self._renewed != self._docket.renewals:
             return workflow.now()
         return self._sent_at + FRESH_FOR
@@ -76,13 +128,15 @@ class Post:
         """Whether the cards lag behind."""
         plan = self._docket.plan
         idle = plan is not None and bool(plan.addresses) and not self._on_their_way and self._telling is None
-        return idle and (self._renewed != self._docket.renewals or self._told != self._docket.news)
+        released = self._held_until is not None and not self._is_held
+        return idle and (released or self._renewed != self._docket.renewals or self._told != self._docket.news)
 
     def tell_if_due(self, plan: Plan) -> None:
         """Say on the cards how far the approvers have come."""
         if not self.is_due or self._renewed != self._docket.renewals:
             return
         self._told = self._docket.news
+        self._tell_bundle(progress=self._progress)
         if self._sent:
             self._telling = asyncio.create_task(self._tell(plan, self._progress))
 
@@ -95,7 +149,7 @@ class Post:
     @property
     def is_missing(self) -> bool:
         """Whether no card could be delivered so far."""
-        return bool(self._generation) and not self._sent
+        return bool(self._generation) and not self._sent and self._share.card is None
 
     def stop(self) -> None:
         """The approval is over: what was not sent is not sent any more."""
@@ -119,6 +173,7 @@ class Post:
             address=address,
             progress=progress,
             reminder=self._docket.reminding,
+            deadline=self._docket.result_deadline,
         )
         try:
             delivered = await self._deliver(delivery)
@@ -131,10 +186,13 @@ class Post:
             self._docket.card_arrived(delivered.message_id)
         elif delivered.refused is not None:
             self._refusals.append(delivered.refused)
+        for message_id in delivered.shared:
+            self._docket.card_arrived(message_id)
         if not self._on_their_way:
             self._sent_at = workflow.now()
             self._docket.all_cards_arrived()
-        if len(self._refusals) == of and not self._sent:
+            self._tell_bundle(progress=progress)
+        if len(self._refusals) == of and not self._sent and self._share.card is None:
             self._docket.undeliverable(self._refusals[0])
 
     async def _deliver(self, delivery: Delivery) -> Delivered:
@@ -147,17 +205,21 @@ class Post:
 
     async def show_running(self, plan: Plan, decided: Judged | None) -> None:
         """Say on the cards that the call runs, if it does so for long enough to be noticed."""
-        if not self._sent:
+        if not self._sent and self._share.card is None:
             return
         try:
             await workflow.wait_condition(lambda: not self._running, timeout=_NOTICEABLE)
         except TimeoutError:
-            await steps.attempted(names.SHOW, Revision(approval_id=plan.approval_id, decided=decided))
+            self._tell_bundle(decided=decided, progress=self._progress)
+            if self._sent:
+                revision = Revision(approval_id=plan.approval_id, decided=decided, progress=self._progress)
+                await steps.attempted(names.SHOW, revision)
 
     def call_ended(self) -> None:
         self._running = False
 
     async def show_reviewing(self, plan: Plan, decided: Judged | None) -> None:
         """Say on the cards that the call has ended, and that its result waits to be released."""
+        self._tell_bundle(decided=decided, reviewing=True)
         if self._sent:
             await steps.attempted(names.SHOW, Revision(approval_id=plan.approval_id, decided=decided, reviewing=True))

@@ -128,7 +128,7 @@ class Planner:
                     payload=payload,
                     payload_sha256=payload_sha256,
                 ),
-                "escalate_to": effective.escalate_to or plan.escalate_to,
+                "escalate_to": effective.escalate_to,
                 **of_the_rule,
             }
         )
@@ -185,6 +185,7 @@ class Planner:
             requester=requester,
             manifest_sha256=manifest.shown_sha256,
             risk=effective.risk,
+            approvers=effective.approvers,
             now=now,
         )
 

@@ -36,7 +36,10 @@ RECORDING_LIMIT = timedelta(seconds=20)
 """How long the ledger is asked again to record an end before that end counts as unknown."""
 PROBE_LIMIT = timedelta(seconds=10)
 MAX_URL_CHARACTERS = 4000
-_PLANNED = ("tool", "idempotency_key", "manifest_sha256", "requester", "retry_safe", "attempts", "timeout")
+_PLANNED = (
+    *("tool", "idempotency_key", "manifest_sha256", "requester", "retry_safe", "attempts", "timeout"),
+    "permission",
+)
 """What the call must share with the ledger's plan, beside the payload."""
 
 _log = logging.getLogger(__name__)
@@ -146,7 +149,10 @@ class ToolActivities:
             raise _Refused(f"invalid arguments: {problems}"[:2000]) from None
 
     async def _check_policy(self, call: ToolCall, tool: Tool, plan: Plan) -> None:
-        """Stop what the operator's policy has become too strict for since it was planned."""
+        """Stop what too few have approved, and what the operator's policy has become too strict for since."""
+        needed = 0 if plan.asks_nobody or call.retries else sum(stage.threshold for stage in plan.approvers.stages)
+        if len(call.approved_by) < needed:
+            raise _Refused(f"{len(call.approved_by)} of {needed} have approved it")
         rules = await self._policy.rules()
         asking = Asking.of(call.payload, plan.requester, plan.conversation)
         if why := objection(plan, rules.effective(tool.manifest, asking), call.approved_by):

@@ -269,6 +269,11 @@ class Identity(Frozen):
         """Whether both name one person: one tenant, and any id in common."""
         return self.tenant_key == other.tenant_key and not self.keys.isdisjoint(other.keys)
 
+    def may_be(self, other: Identity) -> bool:
+        """Whether both might name one person: they do, or no kind of id is known of both that tells them apart."""
+        kinds = {key.partition(":")[0] for key in self.keys} & {key.partition(":")[0] for key in other.keys}
+        return self.is_same_person(other) or (self.tenant_key == other.tenant_key and not kinds)
+
     def __str__(self) -> str:
         return min(self.keys)
 
@@ -339,7 +344,7 @@ class Approvers(Frozen):
 
     def include(self, actor: Identity, requester: Identity) -> bool:
         """Whether *actor* may decide what *requester* asked for; of a chat, as far as can be said without asking it."""
-        if self.exclude_requester and actor.is_same_person(requester):
+        if self.exclude_requester and actor.may_be(requester):
             return False
         match self.kind:
             case Approvers.Kind.ANYONE | Approvers.Kind.CHAT:
@@ -483,6 +488,8 @@ class Grant(Frozen):
     expires_at: datetime
     manifest_sha256: str
     risk: Risk
+    approvers: Approvers | None = None
+    """Who had to agree: where others must, it does not count."""
     revoked_at: datetime | None = None
     revoked_by: Identity | None = None
 

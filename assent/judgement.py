@@ -98,8 +98,8 @@ def concluded(outcome: Outcome, report: Report) -> Outcome:
             "content": known.content,
             "authorize_url": known.authorize_url,
             "truncated": known.truncated,
-            "content_bytes": known.content_bytes,
-            "content_sha256": known.content_sha256,
+            "content_bytes": None if report.sealed else known.content_bytes,
+            "content_sha256": None if report.sealed else known.content_sha256,
             "withheld": report.sealed,
         }
     )

@@ -314,6 +314,8 @@ class Remembering(Frozen):
     """Input of *remember*: a decision that stands, to be remembered."""
 
     approval_id: str
+    payload_sha256: str | None = None
+    """What was decided about."""
     scope: Remember
     decision: DecisionKind
     actor: Identity
@@ -638,6 +640,8 @@ class Bench(Frozen):
     counted: tuple[Counted, ...] = ()
     rejected_by: tuple[Identity, ...] = ()
     delegations: tuple[tuple[Identity, Identity], ...] = ()
+    delegated_in: tuple[int, ...] = ()
+    """In which stage each of them was made, and counts."""
     reminded: bool = False
     escalated: bool = False
 

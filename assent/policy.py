@@ -284,6 +284,9 @@ def _consenting(plan: Plan, approved_by: tuple[Identity, ...]) -> tuple[Identity
 def _is_satisfied(approvers: Approvers, consenting: tuple[Identity, ...], plan: Plan) -> bool:
     """Whether they pass all stages in order, everyone counting once; of a chat, as far as can be said here."""
     left = list(approvers.stages)
+    asked = {stage.chat_id for stage in plan.approvers.stages}
+    if any(stage.chat_id not in asked for stage in left if stage.kind is Approvers.Kind.CHAT):
+        return False  # nobody has asked that chat who belongs to it
     counted: list[Identity] = []
     missing = left[0].threshold
     for person in (person.within(plan.tenant_key) for person in consenting):

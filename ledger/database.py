@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from assent.content import Content
 from assent.contracts import (
     Address,
+    Approvers,
     Decision,
     Grant,
     Identity,
@@ -225,6 +226,7 @@ class Ledger:
         requester: Identity,
         manifest_sha256: str,
         risk: Risk,
+        approvers: Approvers,
         now: datetime,
     ) -> Grant | None:
         wanted = grants.Wanted(
@@ -234,6 +236,7 @@ class Ledger:
             requester=requester,
             manifest_sha256=manifest_sha256,
             risk=risk,
+            approvers=approvers,
         )
         async with reading(self._engine) as connection:
             return await grants.grant_for(connection, wanted, now)

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.contracts import DecisionKind, Frozen, Grant, Identity, Plan, Remember, Risk, Surface
+from assent.contracts import Approvers, DecisionKind, Frozen, Grant, Identity, Plan, Remember, Risk, Surface
 from assent.messages import AuditEntry, AuditEvent, Remembering, RevokedKind, ToolCall
 from assent.payload import sha256
 from ledger import audit
@@ -33,12 +33,14 @@ class Wanted(Frozen):
     requester: Identity
     manifest_sha256: str
     risk: Risk
+    approvers: Approvers
 
 
 async def remember(connection: AsyncConnection, remembering: Remembering) -> Grant | None:
     """Remember a decision as long as its plan allows; the same decision is remembered once."""
     await audit.lock(connection, remembering.approval_id)
-    plan, meant = await plan_of(connection, remembering.approval_id), _MEANT.get(remembering.decision)
+    plan = await plan_of(connection, remembering.approval_id, remembering.payload_sha256)
+    meant = _MEANT.get(remembering.decision)
     if plan is None or meant is None or not plan.remember_for:
         return None
     grant = _grant(plan, meant, remembering)
@@ -140,6 +142,7 @@ async def objection(connection: AsyncConnection, call: ToolCall, now: datetime) 
         requester=call.requester,
         manifest_sha256=call.manifest_sha256,
         risk=plan.risk,
+        approvers=plan.approvers,
     )
     if grant.decision is not DecisionKind.APPROVE or not _counts(grant, wanted):
         return f"{named} does not count for this call; propose the call anew"
@@ -166,6 +169,7 @@ def _grant(plan: Plan, decision: DecisionKind, remembering: Remembering) -> Gran
         expires_at=remembering.now + plan.remember_for,
         manifest_sha256=plan.manifest_sha256,
         risk=plan.risk,
+        approvers=plan.approvers,
     )
 
 
@@ -187,6 +191,7 @@ def _counts(grant: Grant, wanted: Wanted) -> bool:
         and grant.requester.is_same_person(wanted.requester)
         and grant.manifest_sha256 == wanted.manifest_sha256
         and grant.risk is wanted.risk
+        and (grant.decision is DecisionKind.REJECT or grant.approvers == wanted.approvers)
     )
 
 

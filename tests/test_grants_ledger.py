@@ -41,7 +41,7 @@ async def granted(ledger: Ledger, plan: Plan, decision: str = "approve", **more:
 
 async def found(ledger: Ledger, plan: Plan, **other: Any) -> str | None:
     """The grant that counts for a plan's call, or for one that differs in something."""
-    shared = ("tool", "payload_sha256", "conversation", "requester", "manifest_sha256", "risk")
+    shared = ("tool", "payload_sha256", "conversation", "requester", "manifest_sha256", "risk", "approvers")
     wanted = {name: getattr(plan, name) for name in shared}
     grant = await ledger.grant_for(**{**wanted, "now": datetime.now(UTC), **other})
     return grant.grant_id if grant else None

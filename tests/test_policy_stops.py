@@ -67,7 +67,7 @@ def test_call_is_stopped_where_its_result_must_be_reviewed_more_strictly(
 
 
 BOTH = 'approvers = {people = ["open_id:ou_ada", "open_id:ou_bob"], threshold = 2}'
-STAGES = 'approvers = [{people = ["open_id:ou_ada", "open_id:ou_eve"]}, {chat = "oc_1", exclude_requester = true}]'
+STAGES = 'approvers = [{people = ["open_id:ou_ada", "open_id:ou_eve"]}, {who = "anyone", exclude_requester = true}]'
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ STAGES = 'approvers = [{people = ["open_id:ou_ada", "open_id:ou_eve"]}, {chat = 
         ('approvers = "anyone"', (Identity(open_id="x", tenant_key="u"),), False),
         ('approvers = {who = "anyone", exclude_requester = true}', (ME,), False),
         ('approvers = {who = "anyone", exclude_requester = true, threshold = 2}', (ME, ADA, BOB), True),
-        ('approvers = {chat = "oc_1"}', (ME,), True),
+        ('approvers = {chat = "oc_1"}', (ME,), False),
     ],
 )
 def test_call_is_stopped_where_others_or_more_must_approve_now(

@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter
 
-from assent.contracts import Id, State
+from assent.contracts import Id, Stage, State
 from assent.door import Approval, FrozenReview
 from assent.errors import ApprovalConflict, ApprovalInterrupted, ApprovalNotFound, ConversationBusy, Unhashable
 from assent.problems import Code, problem_of
@@ -178,4 +178,10 @@ def told(agent: Agent, state: State) -> State:
 
     From the hash of a short result the result can be guessed.
     """
-    return state if may_judge(agent, state) else state.model_copy(update={"result_sha256": None})
+    if may_judge(agent, state):
+        return state
+    decisions = tuple(
+        judged.model_copy(update={"payload_sha256": None}) if judged.stage is Stage.RESULT else judged
+        for judged in state.decisions
+    )
+    return state.model_copy(update={"result_sha256": None, "decisions": decisions})

@@ -73,6 +73,7 @@ class ApprovalWorkflow:
         self._desk = ResultDesk(self._docket, self._post, self._continue, self._describe)
         self._reviewing = carried.reviewing if carried else None
         self._probed = False
+        self._docket.resume()
 
     @workflow.run
     async def run(self, asked: Asked) -> Outcome:
@@ -172,6 +173,7 @@ class ApprovalWorkflow:
         rejected = decision.kind is DecisionKind.REJECT
         remembering = Remembering(
             approval_id=plan.approval_id,
+            payload_sha256=plan.payload_sha256,
             scope=Remember.EXACT if rejected or docket.panel is None else docket.panel.remember,
             decision=DecisionKind.REJECT if rejected else DecisionKind.APPROVE,
             actor=decision.actor,
@@ -195,7 +197,7 @@ class ApprovalWorkflow:
         if not report.sealed:
             return None, outcome
         if report.kind is ReportKind.REPLAYED:
-            return None, withheld(outcome, "the result of the call that it replays is not released")
+            return None, withheld(outcome, "nobody has released it for this approval")
         deadline = workflow.now() + plan.result_ttl
         return Reviewing(outcome=outcome, content_sha256=report.content_sha256 or "", deadline=deadline), outcome
 
@@ -335,8 +337,7 @@ class ApprovalWorkflow:
         except (ValidationError, ValueError, TypeError, RecursionError):
             self._docket.malformed += 1
             return
-        if not self._docket.settled:
-            self._docket.end(Status.SUPERSEDED, AuditEvent.SUPERSEDE, reason=f"replaced by {newer.by}")
+        self._docket.end_if_open(Status.SUPERSEDED, AuditEvent.SUPERSEDE, reason=f"replaced by {newer.by}")
 
     @workflow.signal(name=names.CARDED, description="Its bundle says on which card it is shown among others.")
     def _on_carded(self, *said: Any) -> None:

@@ -37,7 +37,7 @@ async def make(call: ToolCall, *, queue: str, heartbeat: timedelta) -> Report:
         return report
     closed = await _close_claim(call, report.reason)
     knows_more = closed.kind is not ReportKind.UNKNOWN or report.kind is ReportKind.NOT_BEGUN
-    return closed if knows_more else report
+    return closed if knows_more or closed.sealed else report
 
 
 async def probe(call: ToolCall, *, queue: str, heartbeat: timedelta) -> Report:

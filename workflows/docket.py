@@ -51,6 +51,8 @@ class Docket:
         self.status: Status | None = None
         self.reason: str | None = None
         self.ended_by: Identity | None = None
+        self._put_off: tuple[Identity | None, Status, AuditEvent, dict[str, Any]] | None = None
+        """An end that came while those who had decided were looked at once more: it counts if they do not."""
         self.renewals = 0
         """How often the cards became others: an edit, the next stage, somebody called in, a reminder."""
         self.reminding = False
@@ -68,8 +70,15 @@ class Docket:
         self.result_deadline: datetime | None = None
         self.result_decision: Decision | None = None
         if carried and carried.reviewing:
+            outcome = carried.reviewing.outcome
+            self.begun, self.status, self.reason = True, outcome.status, outcome.reason
+            self.ended_by = outcome.decided_by
             self.review_result(carried.reviewing.content_sha256, carried.reviewing.deadline)
             self._cards |= set(carried.reviewing.cards.message_ids)
+
+    def resume(self) -> None:
+        """Judge what a former run had not come to, or was asking about."""
+        self._take_early_ones()
 
     def open(self, plan: Plan) -> None:
         """From here on the plan can be decided; what came too early is judged first."""
@@ -124,7 +133,10 @@ class Docket:
         """Judge a decision, or keep it until it is known what it is judged by."""
         unknown_card = decision.message_id is not None and decision.message_id not in self._cards
         too_early = self.plan is None or (unknown_card and self._expects_cards and not self.settled)
-        if (too_early or self.weighing is not None) and len(self._early) < _MOST_EARLY:
+        if self.weighing is not None and not too_early and (hopeless := self._hopeless(decision)):
+            if decision.event_id not in self.judged:
+                self._refuse(decision, hopeless)
+        elif (too_early or self.weighing is not None) and len(self._early) < _MOST_EARLY:
             self._early.append(decision)
         elif self.plan is not None and self.weighing is None:
             self.judge(self.plan, decision)
@@ -184,6 +196,14 @@ class Docket:
 
     # Judging
 
+    def _hopeless(self, decision: Decision) -> VerdictKind | None:
+        """Why a decision cannot count whatever becomes of the one before it: strangers crowd out nobody."""
+        assert self.plan is not None
+        assert self.panel is not None
+        may_ever = self.panel.may_review(decision.actor.within(self.plan.tenant_key))
+        verdict = objection(self.plan, decision, self._cards, result_sha256=self.result_sha256, may_decide=may_ever)
+        return verdict if verdict in (VerdictKind.TAMPERED, VerdictKind.FORBIDDEN) else None
+
     def judge(self, plan: Plan, decision: Decision) -> None:
         if decision.event_id in self.judged:
             return
@@ -235,7 +255,8 @@ class Docket:
             return None
         twice = decision.kind is DecisionKind.APPROVE and self.panel.has_approved(actor)
         again = decision.kind is DecisionKind.REJECT and self.panel.has_rejected(actor)
-        return VerdictKind.ALREADY_DECIDED if twice or again else None
+        over = decision.kind is DecisionKind.DELEGATE and self.panel.has_passed(actor)
+        return VerdictKind.ALREADY_DECIDED if twice or again or over else None
 
     def _problem(self, decision: Decision, actor: Identity) -> str | None:
         assert self.plan is not None
@@ -248,7 +269,8 @@ class Docket:
         excluded = self.panel.group.exclude_requester
         if to is None or decision.stage is Stage.RESULT or to.is_same_person(actor):
             return _CALLS_IN
-        return _CALLS_IN if excluded and to.is_same_person(self.plan.requester) else None
+        in_vain = self.panel.has_approved(to) or (excluded and to.may_be(self.plan.requester))
+        return _CALLS_IN if in_vain else None
 
     # Asking outside: does this person belong to the chat? would these arguments do?
 
@@ -323,16 +345,20 @@ class Docket:
                 self._confirm(decision)
                 if self.panel.reject(actor):
                     self.decision, self.status, self.reason = decision, Status.REJECTED, decision.reason
+                elif self.panel.stage != stage:
+                    self._renew()
                 self.news += 1
                 return
             case DecisionKind.EDIT:
                 assert revised is not None
                 self._confirm_edit(decision, revised)
+                asked = self.panel.group.chat_id if self.panel.must_be_member(actor) else None
                 self.plan, self.panel = revised, self.panel.revised(revised)
                 if revised.denied is not None:
                     self.end(Status.REJECTED, AuditEvent.DENY, reason=revised.denied, surface=Surface.POLICY)
                     return
-                if self.panel.may_decide(actor):
+                known = not self.panel.must_be_member(actor) or self.panel.group.chat_id == asked
+                if known and self.panel.may_decide(actor):
                     self.panel.approve(decision, actor)
                 self._renew()
             case DecisionKind.APPROVE:
@@ -351,7 +377,11 @@ class Docket:
         for person in outsiders:
             self._note(AuditEvent.FORBID, f"strike:{person}:{len(self.judged)}", actor=person)
         self.decision = None
-        self._renew()
+        if self._put_off is not None:
+            by, status, event, said = self._put_off
+            self.end_if_open(status, event, by=by, **said)
+        else:
+            self._renew()
 
     def remind(self) -> None:
         assert self.panel is not None
@@ -400,22 +430,32 @@ class Docket:
 
     def _remember(self, decision: Decision, verdict: VerdictKind, problem: str | None = None) -> None:
         if len(self.judged) >= _MOST_REMEMBERED:
-            oldest = next(key for key, judged in self.judged.items() if judged.verdict is not VerdictKind.ACCEPTED)
-            del self.judged[oldest]
+            counted = {one.event_id for one in self.panel.counted} if self.panel else set()
+            refused = (key for key, judged in self.judged.items() if judged.verdict is not VerdictKind.ACCEPTED)
+            spent = (key for key in self.judged if key not in counted)
+            del self.judged[next(refused, None) or next(spent, None) or next(iter(self.judged))]
         self.judged[decision.event_id] = Judged.of(decision, verdict, self._received(decision), problem)
 
     def withdraw(self, withdrawal: Withdrawal) -> None:
-        if self.settled:
-            return
-        self.ended_by = withdrawal.actor
         denied = withdrawal.surface is Surface.POLICY
-        self.end(
+        self.end_if_open(
             Status.REJECTED if denied else Status.CANCELLED,
             AuditEvent.DENY if denied else AuditEvent.CANCEL,
+            by=withdrawal.actor,
             reason=withdrawal.reason,
             actor=withdrawal.actor,
             surface=withdrawal.surface,
         )
+
+    def end_if_open(self, status: Status, event: AuditEvent, *, by: Identity | None = None, **said: Any) -> None:
+        """End without a decision, unless somebody has decided; if that decision is struck, it ends then."""
+        if self.begun or self.status is not None:
+            return
+        if self.decision is not None:
+            self._put_off = self._put_off or (by, status, event, said)
+            return
+        self.ended_by = by
+        self.end(status, event, **said)
 
     def end(self, status: Status, event: AuditEvent, *, reason: str | None = None, **said: Any) -> None:
         """End without a decision. Only while nobody has decided."""
@@ -424,6 +464,7 @@ class Docket:
         if self.weighing is not None:
             decision, self.weighing = self.weighing, None
             self._refuse(decision, after_ending(status))
+        self._take_early_ones()
 
     def _note(self, event: AuditEvent, once: str, **said: Any) -> None:
         plan = self.plan

@@ -22,6 +22,7 @@ class Panel:
         self.counted = list(bench.counted)
         self._rejected_by = list(bench.rejected_by)
         self._delegations = list(bench.delegations)
+        self._delegated_in = [*bench.delegated_in, *(0 for _ in bench.delegations[len(bench.delegated_in) :])]
         self.reminded, self.escalated = bench.reminded, bench.escalated
 
     @property
@@ -32,6 +33,7 @@ class Panel:
             counted=tuple(self.counted),
             rejected_by=tuple(self._rejected_by),
             delegations=tuple(self._delegations),
+            delegated_in=tuple(self._delegated_in),
             reminded=self.reminded,
             escalated=self.escalated,
         )
@@ -51,11 +53,17 @@ class Panel:
         stage = min(self.stage, len(self._stages) - 1)
         return sum(1 for one in self.counted if one.stage == stage)
 
+    @property
+    def _standing(self) -> list[tuple[Identity, Identity]]:
+        """Who left this stage's decision to whom: nobody hands over more than the turn that is theirs."""
+        stage = min(self.stage, len(self._stages) - 1)
+        return [pair for pair, given in zip(self._delegations, self._delegated_in, strict=True) if given == stage]
+
     def may_decide(self, actor: Identity) -> bool:
         """Whether it is this person's to decide, as far as can be said without asking a chat who belongs to it."""
-        if self.group.exclude_requester and actor.is_same_person(self._plan.requester):
+        if self.group.exclude_requester and actor.may_be(self._plan.requester):
             return False
-        if any(actor.is_same_person(giver) for giver, _ in self._delegations):
+        if any(actor.is_same_person(giver) for giver, _ in self._standing):
             return False
         return self._vouched_for(actor) or self.group.include(actor, self._plan.requester)
 
@@ -63,9 +71,10 @@ class Panel:
         """Whether this person may decide about the result: whoever may decide in any stage."""
         if any(actor.is_same_person(giver) for giver, _ in self._delegations):
             return False
-        excluded = all(stage.exclude_requester for stage in self._stages) and actor.is_same_person(self._plan.requester)
+        excluded = all(stage.exclude_requester for stage in self._stages) and actor.may_be(self._plan.requester)
         included = any(stage.include(actor, self._plan.requester) for stage in self._stages)
-        return not excluded and (self._vouched_for(actor) or included)
+        vouched = any(actor.is_same_person(taker) for _, taker in self._delegations) or self._vouched_for(actor)
+        return not excluded and (vouched or included)
 
     def must_be_member(self, actor: Identity) -> bool:
         """Whether this person may decide only if they belong to the group's chat."""
@@ -80,11 +89,16 @@ class Panel:
 
     def _vouched_for(self, actor: Identity) -> bool:
         """Whether somebody left the decision to this person, or they were called in when nobody decided."""
-        called = (*(taker for _, taker in self._delegations), *(self._plan.escalate_to if self.escalated else ()))
+        called = (*(taker for _, taker in self._standing), *(self._plan.escalate_to if self.escalated else ()))
         return any(actor.is_same_person(person) for person in called)
 
     def has_approved(self, actor: Identity) -> bool:
-        return any(actor.is_same_person(one.actor) for one in self.counted)
+        """Whether this person counts already; of two ids that nobody can compare, only one counts."""
+        return any(actor.may_be(one.actor) for one in self.counted)
+
+    def has_passed(self, actor: Identity) -> bool:
+        """Whether this person approved in a stage that is over: nothing is left to them to hand over."""
+        return any(actor.may_be(one.actor) for one in self.counted if one.stage < self.stage)
 
     def approve(self, decision: Decision, actor: Identity) -> None:
         """Count an approval; the last of a stage begins the next, where nobody has rejected yet."""
@@ -104,7 +118,7 @@ class Panel:
 
     def reject(self, actor: Identity) -> bool:
         """Note a rejection; tells whether it is enough to reject the call."""
-        self.counted = [one for one in self.counted if not actor.is_same_person(one.actor)]
+        self._take_back([one for one in self.counted if actor.is_same_person(one.actor)])
         if not any(actor.is_same_person(other) for other in self._rejected_by):
             self._rejected_by.append(actor)
         return len(self._rejected_by) >= self.group.rejections
@@ -113,21 +127,31 @@ class Panel:
         return any(actor.is_same_person(other) for other in self._rejected_by)
 
     def delegate(self, giver: Identity, taker: Identity) -> None:
-        self.counted = [one for one in self.counted if not giver.is_same_person(one.actor)]
-        self._delegations = [pair for pair in self._delegations if not taker.is_same_person(pair[0])]
-        self._delegations.append((giver, taker))
+        self._take_back([one for one in self.counted if giver.is_same_person(one.actor)])
+        kept = [
+            (pair, given)
+            for pair, given in zip(self._delegations, self._delegated_in, strict=True)
+            if given != self.stage or not taker.is_same_person(pair[0])
+        ]
+        self._delegations = [*(pair for pair, _ in kept), (giver, taker)]
+        self._delegated_in = [*(given for _, given in kept), self.stage]
 
     def strike(self, outsiders: Collection[Identity]) -> None:
         """Take back the approvals of people who no longer belong to the chat; their stage is open again."""
-        struck = [one for one in self.counted if any(one.actor.is_same_person(person) for person in outsiders)]
-        if struck:
-            self.counted = [one for one in self.counted if one not in struck]
-            self.stage = min(one.stage for one in struck)
-            self.counted = [one for one in self.counted if one.stage <= self.stage]
+        self._take_back([one for one in self.counted if any(one.actor.is_same_person(person) for person in outsiders)])
+
+    def _take_back(self, gone: Collection[Counted]) -> None:
+        """Without these approvals their stage is open again, and whatever came after it is to come again."""
+        stage = min([self.stage, *(one.stage for one in gone)])
+        self.counted = [one for one in self.counted if one not in gone and one.stage <= stage]
+        if stage < self.stage:
+            self.stage, self._rejected_by = stage, []
 
     def revised(self, plan: Plan) -> Panel:
         """The approvers of an edited plan: nobody has approved that yet."""
         kept = self.bench.model_copy(update={"stage": 0, "counted": (), "rejected_by": ()})
+        if (plan.approvers, plan.escalate_to) != (self._plan.approvers, self._plan.escalate_to):
+            kept = Bench(reminded=self.reminded)  # whom others called in, those who decide now have not
         return Panel(plan, kept)
 
     @property
@@ -154,19 +178,19 @@ class Panel:
             stages=len(self._stages),
             approvals=tuple(judged[one.event_id] for one in self.counted if one.event_id in judged),
             approved=self.approved,
-            delegations=tuple(self._delegations),
+            delegations=tuple(self._delegations if self.is_complete else self._standing),
             called=self._plan.escalate_to if self.escalated else (),
         )
 
     def _shown_group(self) -> Approvers:
         """Whose turn it is, with those who were called in and without those who left it to others."""
         group = self.group
-        called = [*(taker for _, taker in self._delegations), *(self._plan.escalate_to if self.escalated else ())]
+        called = [*(taker for _, taker in self._standing), *(self._plan.escalate_to if self.escalated else ())]
         if group.kind is not Approvers.Kind.PEOPLE:
             return group  # `Progress.called` names the others
         people = [*group.people]
         people += [person for person in called if not any(person.is_same_person(other) for other in people)]
-        gone = [giver for giver, _ in self._delegations]
+        gone = [giver for giver, _ in self._standing]
         left = [person for person in people if not any(person.is_same_person(other) for other in gone)]
         return group.model_copy(update={"people": tuple(left)}) if len(left) >= group.threshold else group
 
@@ -175,7 +199,7 @@ class Panel:
         plan = self._plan
         if not plan.addresses or any(each.kind is AddressKind.CHAT_ID or each.reply_to for each in plan.addresses):
             return plan.addresses
-        group, called = self._shown_group(), [taker for _, taker in self._delegations]
+        group, called = self._shown_group(), [taker for _, taker in self._standing]
         called += plan.escalate_to if self.escalated else ()
         if group.kind is Approvers.Kind.CHAT and group.chat_id:
             found = [Address(kind=AddressKind.CHAT_ID, id=group.chat_id)]

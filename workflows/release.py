@@ -59,6 +59,8 @@ class ResultDesk:
         self._post.stop()
         decision = docket.result_decision
         released = decision.kind is DecisionKind.APPROVE if decision else plan.result_fallback is Fallback.RELEASE
+        if decision is None and docket.weighing is not None:
+            released = False  # somebody has decided, and Feishu cannot say whether it was theirs to decide
         reason = decision.reason if decision else UNDECIDED
         entry = self._entry(released, reviewing, None if decision else reason)
         question = Release(

@@ -319,9 +319,9 @@ class TemporalDoor:
             except Unavailable:  # the server buffers few queries at a time: many clickers take turns
                 await asyncio.sleep(0.05)
                 continue
-            if verdict.kind is not VerdictKind.RECEIVED:
+            if verdict.kind is not VerdictKind.RECEIVED or verdict.reason is None:
                 return verdict
-            await asyncio.sleep(min(pause, left().total_seconds()))  # it waits for an answer from outside
+            await asyncio.sleep(min(pause, left().total_seconds()))
             pause = min(pause * 2, 0.5)
         return Verdict(kind=VerdictKind.RECEIVED)
 

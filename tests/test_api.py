@@ -152,7 +152,7 @@ async def test_withdrawing_ends_it_and_the_agent_gets_a_sentence(web: Web, tmp_p
 async def test_a_large_result_is_read_whole(web: Web, tmp_path: Path) -> None:
     arguments = {"path": str(tmp_path / "marks"), "what": "large", "size": 200_000}
     view = await asked(web, tmp_path, tool="returns", arguments=arguments)
-    assert (await approve(web, view)).json()["kind"] == "accepted"
+    assert (await approve(web, view)).json()["kind"] in ("accepted", "received")
     async with web.http() as http:
         ended = (await http.get(f"/v1/approvals/{view['approval_id']}?wait=30")).json()
         content = await http.get(f"/v1/approvals/{view['approval_id']}/content")

@@ -259,8 +259,8 @@ async def settled_once(town: Town, path: Path, surface: str, way: str) -> None:
     answers = await asyncio.gather(say(word(OPERATOR)), say(word(ANOTHER)))
     settlement = await case.handle.settlement()
     if way == "retry":
-        assert "retrying" in answers
-        assert {*answers} <= {"retrying", "already_settled"}
+        assert {"retrying", "settled"} & {*answers}  # a press that is repeated may find that its own retry has ended
+        assert {*answers} <= {"retrying", "settled", "already_settled"}
     else:
         assert sorted(answers) == ["already_settled", "settled"]
         winner = (OPERATOR, ANOTHER)[answers.index("settled")]

@@ -48,8 +48,6 @@ Id = Annotated[str, StringConstraints(strict=True, min_length=1), AfterValidator
 """The name of something, short enough for every index."""
 
 
-WEIGHING = "it waits for an answer from outside"
-"""Why nobody can say yet what became of a decision: its verdict is a moment away."""
 UNDECIDED = "nobody decided about it in time"
 """Why a result is withheld where no person says so."""
 

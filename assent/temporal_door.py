@@ -319,10 +319,10 @@ class TemporalDoor:
             except Unavailable:  # the server buffers few queries at a time: many clickers take turns
                 await asyncio.sleep(0.05)
                 continue
-            if verdict.kind is not VerdictKind.RECEIVED or verdict.reason is None:
+            if verdict.kind is not VerdictKind.RECEIVED:
                 return verdict
-            await asyncio.sleep(min(pause, left().total_seconds()))
-            pause = min(pause * 2, 0.5)
+            await asyncio.sleep(min(pause, left().total_seconds()))  # it waits for its card, or for an answer
+            pause = min(pause * 2, 2)
         return Verdict(kind=VerdictKind.RECEIVED)
 
     async def _late_verdict(self, approval_id: str, decision: Decision, within: timedelta) -> Verdict | None:

@@ -189,7 +189,7 @@ def test_every_argument_is_whole_in_the_card_or_in_the_file(attack: str) -> None
 
 
 @given(arguments=st.dictionaries(TEXT, VALUES, max_size=25), text=TEXT)
-@settings(unhurried, max_examples=25)  # each makes a card of every state
+@settings(unhurried, max_examples=12)  # each makes a card of every state
 def test_any_request_makes_cards_that_keep_the_rules(arguments: dict[str, Any], text: str) -> None:
     words = storable(text)
     hostile = asked(arguments, description=words, request_reason=words, asked_by=words[:60] or None)
@@ -204,7 +204,7 @@ def test_any_request_makes_cards_that_keep_the_rules(arguments: dict[str, Any], 
 
 
 @given(arguments=st.dictionaries(TEXT, VALUES, max_size=25), text=TEXT)
-@settings(unhurried, max_examples=25)
+@settings(unhurried, max_examples=12)
 def test_any_frozen_request_makes_cards_that_keep_the_rules(arguments: dict[str, Any], text: str) -> None:
     words = storable(text)
     hostile = asked(arguments, description=words, request_reason=words, asked_by=words[:60] or None)
@@ -215,7 +215,7 @@ def test_any_frozen_request_makes_cards_that_keep_the_rules(arguments: dict[str,
 
 
 @given(arguments=st.dictionaries(TEXT, VALUES, max_size=25))
-@settings(unhurried, max_examples=40)
+@settings(unhurried, max_examples=15)
 def test_a_card_without_a_file_holds_every_name_and_every_text(arguments: dict[str, Any]) -> None:
     hostile = asked(arguments)
     if overflow(hostile, WORDING) is not None:
@@ -330,7 +330,7 @@ def test_an_attack_through_policy_edits_grants_and_people_stays_text(attack: str
 
 
 @given(arguments=st.dictionaries(TEXT, VALUES, max_size=12))
-@settings(unhurried, max_examples=30)
+@settings(unhurried, max_examples=12)
 def test_any_arguments_make_a_form_that_changes_nothing_by_itself(arguments: dict[str, Any]) -> None:
     shown = read(Showing(plan=asked(arguments, sensitive=()), parameters={}))
     forms = [each for each in shown["body"]["elements"] if each.get("name") == "editing"]

@@ -201,7 +201,7 @@ def parsed(written: list[Rule]) -> Rules:
     return Rules.parse(as_toml([rule for number, rule in enumerate(written, 1) if number not in numbers]))
 
 
-@settings(unhurried, max_examples=200)
+@settings(unhurried, max_examples=80)
 @given(st.lists(rules(), max_size=5), DECLARED, st.lists(CALLS, min_size=6, max_size=6))
 def test_policy_decides_as_the_oracle_does(written: list[Rule], tool: dict[str, Any], calls: list[Call]) -> None:
     named = [{"name": f"r{number}", **rule} for number, rule in enumerate(written)]

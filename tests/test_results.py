@@ -225,7 +225,7 @@ async def test_an_attempt_that_slept_while_a_later_one_began_says_and_does_nothi
     await handle.state()
     plan = await service.ledger.plan(handle.id)
     assert plan is not None
-    call, waking = ToolCall.of(plan), ActivityEnvironment(client=service.client)
+    call, waking = ToolCall.of(plan, approved_by=(ME,)), ActivityEnvironment(client=service.client)
     waking.info = dataclasses.replace(waking.info, scheduled_time=datetime.now(UTC), attempt=1)
     activity = f"{waking.info.workflow_run_id}/{waking.info.activity_id}"
     later = Holder(token=handle.id, worker="another", activity=activity, turn=2)

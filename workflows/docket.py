@@ -9,7 +9,6 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from assent.contracts import (
-        WEIGHING,
         Approvers,
         Decision,
         DecisionKind,
@@ -146,9 +145,7 @@ class Docket:
         """What became of one sending of one decision."""
         judged = self.judged.get(question.event_id)
         if judged is None:
-            waiting = (self.weighing, *self._early) if self.weighing is not None else ()
-            is_weighed = any(question.event_id == decision.event_id for decision in waiting if decision is not None)
-            return Verdict(kind=VerdictKind.RECEIVED, reason=WEIGHING if is_weighed else None)
+            return Verdict(kind=VerdictKind.RECEIVED)
         kind = judged.verdict if judged.delivery_id == question.delivery_id else VerdictKind.DUPLICATE
         if kind is VerdictKind.FORBIDDEN:
             return Verdict(kind=kind)

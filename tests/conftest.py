@@ -17,6 +17,7 @@ from typing import Any
 import asyncpg
 import pytest
 from temporalio.client import Client
+from temporalio.worker._workflow import _WorkflowWorker
 
 import activities.policy
 from activities.cards import CardActivities
@@ -40,6 +41,23 @@ OPERATOR = Identity(open_id="ou_operator")
 HEARTBEAT = timedelta(seconds=3)
 PATIENCE = timedelta(minutes=1)
 """How long a verdict is waited for where there has to be one."""
+
+_WORKFLOWS_MAY_TAKE = 20
+"""Seconds in which a workflow must yield. Six test processes share two cores: a thread may wait two for its turn."""
+
+
+def _let_workflows_take_their_time() -> None:
+    made = _WorkflowWorker.__init__
+
+    def patient(self: _WorkflowWorker, **given: Any) -> None:
+        made(self, **given)
+        assert self._deadlock_timeout_seconds == 2, "Temporal's SDK changed: look here again"
+        self._deadlock_timeout_seconds = _WORKFLOWS_MAY_TAKE
+
+    _WorkflowWorker.__init__ = patient  # type: ignore[method-assign]
+
+
+_let_workflows_take_their_time()
 
 _running: dict[str, parts.TemporalServer | Nursery | parts.PostgresServer] = {}
 

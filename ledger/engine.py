@@ -19,6 +19,9 @@ _queues: WeakKeyDictionary[AsyncEngine, asyncio.Lock] = WeakKeyDictionary()
 _REFUSALS = frozenset({"22", "23", "42", "54", "P0"})
 """The classes of PostgreSQL's errors that mean no: bad data, constraints, syntax, limits, triggers."""
 
+STATEMENT_SECONDS = 20.0
+"""How long PostgreSQL is waited for to answer one statement."""
+
 
 def open_engine(url: str) -> AsyncEngine:
     """An engine for `sqlite+aiosqlite://` or `postgresql+asyncpg://`, durable in the way the guarantee needs."""
@@ -42,7 +45,7 @@ def open_engine(url: str) -> AsyncEngine:
                 hide_parameters=True,
                 connect_args={
                     "timeout": 5,
-                    "command_timeout": 20,
+                    "command_timeout": STATEMENT_SECONDS,
                     "server_settings": {"synchronous_commit": "on", "application_name": "assent"},
                 },
             )

@@ -54,13 +54,13 @@ async def killed(stage: Stage) -> Acted:
 
 
 async def stopped(stage: Stage) -> Acted:
-    """Everything from the held statements on is quick: the driver gives a statement twenty seconds, stopped or not."""
-    zombie = await stage.hand("stop")
+    """The driver's time for a statement passes, stopped or not: here it gets enough for a busy machine."""
+    zombie = await stage.hand("stop", FAULTS_STATEMENT="120")
     cases = await asyncio.gather(*(stage.ask(zombie, moment) for moment in Moment))
     claim, *others = cases
     await asyncio.gather(*(stage.run(case) for case in others))
     await stage.bring(zombie, claim)
-    await stage.hand("stop")  # it finds nothing to do: everything is in the zombie's hands
+    await stage.hand("stop", FAULTS_STATEMENT="120")  # it finds nothing to do: everything is in the zombie's hands
     body, record, recorded, report = others
     await asyncio.gather(*(stage.bring_record(zombie, case) for case in (record, recorded)))
     await stage.bring_report(zombie, report)

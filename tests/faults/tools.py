@@ -7,10 +7,12 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+import ledger.engine
 from assent import ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResult, tool
 
 QUEUE = os.environ.get("FAULTS_QUEUE", "faults")
 """Each worker of a fault serves a queue of its own, so that no other takes what is meant for it."""
+ledger.engine.STATEMENT_SECONDS = float(os.environ.get("FAULTS_STATEMENT", "20"))
 TIMEOUT = timedelta(seconds=float(os.environ.get("FAULTS_TIMEOUT", "60")))
 
 

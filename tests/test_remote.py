@@ -7,7 +7,6 @@ import threading
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 
@@ -32,10 +31,10 @@ from assent import (
 )
 from assent.remote import HttpDoor
 from tests import parts
-from tests.conftest import ME, new_database, open_service
+from tests.conftest import ME
 from tests.simulated import served
 from tests.tools import marks
-from tests.web import Web, write_tokens
+from tests.web import Web, web_of_its_own, write_tokens
 from workers.webhook import create_app
 
 
@@ -43,10 +42,8 @@ from workers.webhook import create_app
 async def web(
     tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
 ) -> AsyncIterator[Web]:
-    client = await parts.connect(temporal_address, next(namespaces))
-    directory = tmp_path_factory.mktemp("remote")
-    async with AsyncExitStack() as stack:
-        yield Web(await open_service(stack, client, await new_database("sqlite", directory)), directory)
+    async with web_of_its_own(temporal_address, next(namespaces), tmp_path_factory.mktemp("remote")) as web:
+        yield web
 
 
 @pytest.fixture(params=["temporal", "http"])

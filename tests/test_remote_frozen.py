@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,19 +23,17 @@ from assent import (
 )
 from assent.remote import HttpDoor
 from tests import parts
-from tests.conftest import ME, OPERATOR, new_database, open_service
+from tests.conftest import ME, OPERATOR
 from tests.simulated import served
-from tests.web import Web
+from tests.web import Web, web_of_its_own
 
 
 @pytest.fixture(scope="module")
 async def web(
     tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
 ) -> AsyncIterator[Web]:
-    client = await parts.connect(temporal_address, next(namespaces))
-    directory = tmp_path_factory.mktemp("remote")
-    async with AsyncExitStack() as stack:
-        yield Web(await open_service(stack, client, await new_database("sqlite", directory)), directory)
+    async with web_of_its_own(temporal_address, next(namespaces), tmp_path_factory.mktemp("remote")) as web:
+        yield web
 
 
 @pytest.fixture(params=["temporal", "http"])

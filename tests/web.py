@@ -8,6 +8,8 @@ import json
 import os
 import time
 import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,8 @@ from fastapi import FastAPI
 
 from assent import Assent
 from assent.remote import HttpDoor
-from tests.conftest import Service
+from tests import parts
+from tests.conftest import Service, new_database, open_service
 from workers.webhook import create_app
 
 APP_ID, TENANT, KEY, TOKEN = "cli_assent", "tenant_1", "encrypt-key", "verification-token"
@@ -74,6 +77,14 @@ class Web:
     def gate(self, name: str = "agent") -> Assent:
         """Our own client over HTTP."""
         return Assent(HttpDoor("http://127.0.0.1", f"secret-{name}", transport=self.transport()))
+
+
+@asynccontextmanager
+async def web_of_its_own(temporal_address: str, namespace: str, directory: Path) -> AsyncIterator[Web]:
+    """A webhook over a service that nobody else uses."""
+    client = await parts.connect(temporal_address, namespace)
+    async with AsyncExitStack() as stack:
+        yield Web(await open_service(stack, client, await new_database("sqlite", directory)), directory)
 
 
 def click_event(value: Any, message_id: str, *, open_id: str = "ou_requester", **header: Any) -> dict[str, Any]:

@@ -30,16 +30,8 @@ class CardActivities:
 
     def __init__(self, ledger: Ledger, feishu: Feishu, wording: Wording, temporal_ui: str = "") -> None:
         self._ledger = ledger
-        self._feishu = feishu
-        self._showings = Showings(ledger, wording, temporal_ui)
-
-    @property
-    def feishu(self) -> Feishu:
-        return self._feishu
-
-    @property
-    def showings(self) -> Showings:
-        return self._showings
+        self.feishu, self.wording = feishu, wording
+        self.showings = Showings(ledger, wording, temporal_ui)
 
     @activity.defn(name=names.DELIVER)
     async def deliver(self, delivery: Delivery) -> Delivered:
@@ -54,7 +46,7 @@ class CardActivities:
         address = delivery.address or record.plan.addresses[delivery.place]
         standing = Standing(progress=delivery.progress, reminder=delivery.reminder, deadline=delivery.deadline)
         try:
-            face = await self._showings.face(slot.kind, record, standing)
+            face = await self.showings.face(slot.kind, record, standing)
             await self._attach(record, slot, address, face)
             message_id = await self._send(slot, address, "interactive", face.card, Shown.PENDING)
         except FeishuRefused as refused:
@@ -110,7 +102,7 @@ class CardActivities:
         slot = _file_of(card_slot)
         if face.file is None or any(message.slot == slot and message.message_id for message in record.messages):
             return
-        key = await self._feishu.upload(face.file.name, face.file.data)
+        key = await self.feishu.upload(face.file.name, face.file.data)
         await self._send(slot, address, "file", json.dumps({"file_key": key}), Shown.FINAL)
 
     async def _send(
@@ -120,7 +112,7 @@ class CardActivities:
         intended = await self._ledger.intend(slot, address=address, after_end=after_end)
         if intended is None or intended.message_id is not None:
             return intended.message_id if intended else None
-        sent = await self._feishu.send(intended.address or address, kind, content, uuid=slot.uuid)
+        sent = await self.feishu.send(intended.address or address, kind, content, uuid=slot.uuid)
         await self._note(slot, sent, shown)
         return sent.message_id
 
@@ -136,10 +128,10 @@ class CardActivities:
             return
         if ended and message.shown is shown:
             return
-        content = (await self._showings.face(message.slot.kind, record, standing)).card
+        content = (await self.showings.face(message.slot.kind, record, standing)).card
         try:
             message_id = message.message_id or await self._find(record, message, content)
-            await self._feishu.patch(message_id, content)
+            await self.feishu.patch(message_id, content)
         except FeishuRefused as refused:
             await self._give_up(record, message, content, refused)
         if not ended and (now := await self._ledger.record(record.plan.approval_id)) and now.outcome is not None:
@@ -149,7 +141,7 @@ class CardActivities:
 
     async def _find(self, record: Record, message: Message, content: str) -> str:
         """A card that was tried and never confirmed: sent again under its uuid it is found, or sent as it should be."""
-        sent = await self._feishu.send(address_of(record, message), "interactive", content, uuid=message.slot.uuid)
+        sent = await self.feishu.send(address_of(record, message), "interactive", content, uuid=message.slot.uuid)
         await self._note(message.slot, sent, Shown.PENDING)
         return sent.message_id
 
@@ -161,7 +153,7 @@ class CardActivities:
             return
         slot = message.slot.model_copy(update={"generation": newest + 1})
         try:
-            await self._feishu.send(address_of(record, message), "interactive", content, uuid=slot.uuid)
+            await self.feishu.send(address_of(record, message), "interactive", content, uuid=slot.uuid)
         except FeishuRefused as again:
             _log.warning("the ending of approval %s cannot be shown: %s", record.plan.approval_id, again)
 
@@ -175,7 +167,7 @@ class CardActivities:
             if place in known:
                 continue
             slot = Slot(approval_id=record.plan.approval_id, kind=MessageKind.CARD, generation=1, place=place)
-            face = await self._showings.face(slot.kind, record, Standing())
+            face = await self.showings.face(slot.kind, record, Standing())
             shown = _shown(record, Standing(), slot.kind)
             try:
                 await self._send(slot, address, "interactive", face.card, shown, after_end=True)
@@ -197,8 +189,8 @@ class CardActivities:
             moved = address_of(record, message) not in {*sent_to, address}
             standing = Standing(progress=delivery.progress, replaced=True, moved=moved)
             try:
-                face = await self._showings.face(slot.kind, record, standing)
-                await self._feishu.patch(message.message_id, face.card)
+                face = await self.showings.face(slot.kind, record, standing)
+                await self.feishu.patch(message.message_id, face.card)
                 await self._ledger.shows(message.slot, Shown.REPLACED)
             except FeishuError as error:
                 _log.warning("an older card of approval %s keeps its buttons for now: %s", slot.approval_id, error)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from assent import ApprovalHandle, Identity, State, names
+from assent.awaiting import INBOX_REPLY, Enquiry, inbox_reply_workflow
 from ledger import MessageKind
 from tests.conftest import ME, OPERATOR, Service
 from tests.feishu import APPROVER, REQUESTER, Office
@@ -233,6 +234,20 @@ async def carded_in_stages(office: Office, directory: Path) -> str:
 
         assert await office.click(handle, await until(third), who=OPERATOR) == "accepted"
         return await ended(handle)
+
+
+@card_path
+async def inbox_reply(office: Office, directory: Path) -> str:
+    """Somebody writes to the bot while a call waits for them."""
+    handle = await office.ask(directory)
+    card = await office.chat.card(handle.id)
+    enquiry = Enquiry(sender=REQUESTER, message_id=card["message_id"])
+    workflow_id = inbox_reply_workflow(enquiry.message_id)
+    client, queue = office.service.client, names.APPROVALS_QUEUE
+    await client.execute_workflow(INBOX_REPLY, enquiry, id=workflow_id, task_queue=queue)
+    await handle.cancel()
+    await handle.outcome()
+    return workflow_id
 
 
 @card_path

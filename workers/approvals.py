@@ -27,7 +27,6 @@ from assent.settings import Settings
 from ledger import Ledger
 from workers import policy, process
 from workers.sweeping import keep_sweeping
-from workflows.awaiting import InboxReplyWorkflow
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +44,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
     return Worker(
         client,
         task_queue=names.APPROVALS_QUEUE,
-        workflows=[*workflows.ALL, InboxReplyWorkflow],
+        workflows=workflows.ALL,
         workflow_runner=SandboxedWorkflowRunner(RESTRICTIONS),
         activities=[
             *(own.prepare, own.close_claim, own.write_audit, own.settle, own.release, own.recall),
@@ -73,7 +72,7 @@ def outbound_worker(
     planner = Planner(ledger, settings, PolicyInForce(ledger))
     weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None)
     bundles = BundleActivities(ledger, cards.feishu, cards.showings) if cards else None
-    awaiting = AwaitingActivities(ledger, cards.feishu, process.load_wording(settings), settings) if cards else None
+    awaiting = AwaitingActivities(ledger, cards.feishu, cards.wording, settings) if cards else None
     return Worker(
         client,
         task_queue=names.OUTBOUND_QUEUE,

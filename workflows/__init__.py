@@ -2,6 +2,7 @@
 
 from workflows.announcing import AnnouncingWorkflow
 from workflows.approval import ApprovalWorkflow
+from workflows.awaiting import InboxReplyWorkflow
 from workflows.bundle import BundleWorkflow
 from workflows.frozen import FrozenReviewWorkflow
 from workflows.recall import RecallWorkflow
@@ -13,6 +14,7 @@ ALL = [
     ApprovalWorkflow,
     BundleWorkflow,
     FrozenReviewWorkflow,
+    InboxReplyWorkflow,
     RecallWorkflow,
     SettlingWorkflow,
     ShowingWorkflow,
@@ -24,6 +26,7 @@ __all__ = [
     "ApprovalWorkflow",
     "BundleWorkflow",
     "FrozenReviewWorkflow",
+    "InboxReplyWorkflow",
     "RecallWorkflow",
     "SettlingWorkflow",
     "ShowingWorkflow",

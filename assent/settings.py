@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringCo
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from assent.contracts import Identity
+from assent.webhooks import signing_key
 
 
 def _default_database() -> str:
@@ -30,6 +31,11 @@ def _seconds(value: object) -> object:
         return timedelta(seconds=float(value)) if isinstance(value, str) else value
     except ValueError:
         return value  # pydantic reads the other forms
+
+
+def _signing(secret: SecretStr) -> SecretStr:
+    signing_key(secret.get_secret_value())
+    return secret
 
 
 _DOMAINS = {"feishu": "https://open.feishu.cn", "lark": "https://open.larksuite.com"}
@@ -52,7 +58,7 @@ Positive = Annotated[timedelta, BeforeValidator(_seconds), AfterValidator(_posit
 class Settings(BaseSettings):
     """What an operator can set. Durations are seconds or ISO 8601 (`PT10M`)."""
 
-    model_config = SettingsConfigDict(env_prefix="ASSENT_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="ASSENT_", frozen=True, extra="ignore", hide_input_in_errors=True)
 
     namespace: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "default"
     """The id space: calls of two namespaces never replay each other."""
@@ -98,8 +104,8 @@ class Settings(BaseSettings):
     """How long a decision is remembered where a rule does not say."""
     tokens: OptionalPath = None
     """The file with the tokens of the agents."""
-    callback_secret: SecretStr = SecretStr("")
-    """Signs completion callbacks."""
+    callback_secret: Annotated[SecretStr, AfterValidator(_signing)] = SecretStr("")
+    """Signs completion callbacks, as Standard Webhooks are: `whsec_` and base64, or any text."""
     host: str = "127.0.0.1"
     """Where the webhook listens."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8500

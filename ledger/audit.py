@@ -10,8 +10,9 @@ from typing import Any
 from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.messages import AuditEntry
+from assent.messages import AuditEntry, ClosingHead
 from assent.payload import canonical_json, sha256
+from ledger import crosscheck, heads
 from ledger.engine import insert
 from ledger.schema import approvals, audit, claims, revisions, seals
 
@@ -84,6 +85,9 @@ async def seal(connection: AsyncConnection, approval_id: str) -> None:
     if connection.dialect.name == "postgresql":
         await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _SEALING})
     entries, head = await _head(connection, approval_id)
+    ending = select(approvals.c.status, approvals.c.outcome).where(approvals.c.approval_id == approval_id)
+    found = (await connection.execute(ending)).first()
+    outcome = crosscheck.outcome_sha256(found.status, found.outcome) if found else None
     last = (await connection.execute(select(seals.c.n, seals.c.hash).order_by(seals.c.n.desc()).limit(1))).first()
     n, previous = (last.n + 1, last.hash) if last else (1, "")
     await connection.execute(
@@ -93,15 +97,23 @@ async def seal(connection: AsyncConnection, approval_id: str) -> None:
             entries=entries,
             head=head,
             previous=previous,
-            hash=_seal_hash(n, approval_id, entries, head, previous),
+            hash=_seal_hash(n, approval_id, entries, head, previous, outcome),
+            outcome_sha256=outcome,
         )
     )
 
 
-async def verify(connection: AsyncConnection, expected_head: str | None = None) -> list[str]:
-    """Every way in which the audit is not what was written; empty if it is whole."""
+async def verify(
+    connection: AsyncConnection, expected_head: str | None = None, kept: Iterable[ClosingHead] = ()
+) -> list[str]:
+    """Every way in which the audit is not what was written; empty if it is whole.
+
+    kept: heads that were kept elsewhere, and must still be part of it.
+    """
     chains, problems = await _verify_chains(connection)
-    return problems + await _verify_seals(connection, chains, expected_head) + await _verify_contents(connection)
+    problems += await _verify_seals(connection, chains, expected_head) + await _verify_contents(connection)
+    problems += await crosscheck.outcomes(connection) + await crosscheck.remembered(connection)
+    return problems + await heads.missing(connection, chains, kept)
 
 
 async def head_of_seals(connection: AsyncConnection) -> tuple[int, str]:
@@ -122,13 +134,14 @@ async def _head(connection: AsyncConnection, approval_id: str) -> tuple[int, str
     return (last.seq, last.hash) if last else (0, "")
 
 
-def _seal_hash(n: int, approval_id: str, entries: int, head: str, previous: str) -> str:
+def _seal_hash(n: int, approval_id: str, entries: int, head: str, previous: str, outcome: str | None) -> str:
     sealed: dict[str, Any] = {
         "n": n,
         "approval_id": approval_id,
         "entries": entries,
         "head": head,
         "previous": previous,
+        **({} if outcome is None else {"outcome_sha256": outcome}),
     }
     return sha256(canonical_json(sealed))
 
@@ -174,7 +187,7 @@ async def _verify_seals(
             count = row.n
         if row.previous != previous:
             problems.append(f"seal {row.n}: it does not follow the seal before it")
-        if row.hash != _seal_hash(row.n, row.approval_id, row.entries, row.head, row.previous):
+        if row.hash != _seal_hash(row.n, row.approval_id, row.entries, row.head, row.previous, row.outcome_sha256):
             problems.append(f"seal {row.n}: it was altered")
         chain = chains.get(row.approval_id)
         if chain is None:

@@ -31,6 +31,7 @@ from assent.messages import (
     AuditEntry,
     AuditRecord,
     Closing,
+    ClosingHead,
     Conclusion,
     Examination,
     Policy,
@@ -42,7 +43,7 @@ from assent.messages import (
     Sight,
     ToolCall,
 )
-from ledger import approvals, audit, claims, grants, messages, policies, results, reviews, revisions
+from ledger import approvals, audit, claims, grants, heads, messages, policies, results, reviews, revisions
 from ledger.engine import insert, open_engine, reading, writing
 from ledger.migrate import current_version, upgrade
 from ledger.schema import audit as audit_table
@@ -317,9 +318,17 @@ class Ledger:
         )
         return records, offset + limit if len(found) > limit else None
 
-    async def verify(self, expected_head: str | None = None) -> list[str]:
+    async def verify(self, expected_head: str | None = None, kept: Iterable[ClosingHead] = ()) -> list[str]:
         async with reading(self._engine) as connection:
-            return await audit.verify(connection, expected_head)
+            return await audit.verify(connection, expected_head, kept)
+
+    async def closing_head(self, approval_id: str) -> ClosingHead | None:
+        async with reading(self._engine) as connection:
+            return await heads.closing_head(connection, approval_id)
+
+    async def heads(self) -> list[ClosingHead]:
+        async with reading(self._engine) as connection:
+            return await heads.all_heads(connection)
 
     async def head(self) -> tuple[int, str]:
         async with reading(self._engine) as connection:

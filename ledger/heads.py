@@ -1,0 +1,58 @@
+"""The heads of sealed audits: kept elsewhere, they find what is cut or rewritten here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assent.messages import ClosingHead
+from ledger.crosscheck import outcome_sha256
+from ledger.schema import approvals, seals
+
+_NAMED = seals.c.approval_id, seals.c.entries, seals.c.head, seals.c.outcome_sha256
+
+
+async def closing_head(connection: AsyncConnection, approval_id: str) -> ClosingHead | None:
+    """What was sealed when an approval closed; what was added to its audit since does not change it."""
+    first = select(*_NAMED).where(seals.c.approval_id == approval_id).order_by(seals.c.n).limit(1)
+    row = (await connection.execute(first)).first()
+    return _read(row) if row else None
+
+
+async def all_heads(connection: AsyncConnection) -> list[ClosingHead]:
+    """All that was ever sealed, the oldest first."""
+    return [_read(row) for row in await connection.execute(select(*_NAMED).order_by(seals.c.n))]
+
+
+async def missing(
+    connection: AsyncConnection, chains: Mapping[str, Sequence[str]], kept: Iterable[ClosingHead]
+) -> list[str]:
+    """What was kept elsewhere and is no longer here as it was."""
+    expected = list(kept)
+    if not expected:
+        return []
+    recorded = {
+        row.approval_id: outcome_sha256(row.status, row.outcome)
+        async for row in await connection.stream(
+            select(approvals.c.approval_id, approvals.c.status, approvals.c.outcome)
+        )
+    }
+    problems = []
+    for each in expected:
+        chain, where = chains.get(each.approval_id, ()), f"approval {each.approval_id}"
+        if len(chain) < each.entries:
+            problems.append(f"{where}: {each.entries} entries were kept elsewhere, only {len(chain)} are left")
+        elif each.entries < 1 or chain[each.entries - 1] != each.head:
+            problems.append(f"{where}: entry {each.entries} is not the one that was kept elsewhere")
+        if each.outcome_sha256 not in (None, recorded.get(each.approval_id)):
+            problems.append(f"{where}: the recorded outcome is not the one that was kept elsewhere")
+    return problems
+
+
+def _read(row: Any) -> ClosingHead:
+    return ClosingHead(
+        approval_id=row.approval_id, entries=row.entries, head=row.head, outcome_sha256=row.outcome_sha256
+    )

@@ -25,8 +25,9 @@ from tests.feishu import Office, buttons, open_office, settings_of, simulated
 from tests.tools import marks
 from tests.web import TOKEN, Web, click_event, sealed, signed, write_tokens
 from workers import webhook
+from workers.edge import MAX_BODY
 from workers.process import Misconfigured
-from workers.webhook import MAX_BODY, create_app
+from workers.webhook import create_app
 
 WORDING = Wording.load()
 

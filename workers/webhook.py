@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
@@ -44,19 +43,17 @@ from cards import (
 from workers import api, docs, frozen_api, inbox_api, problems, process
 from workers.clicks import Names, answer_bundle, answer_click, answer_revoke, answer_ruling
 from workers.desk import Desk
+from workers.edge import Edge, server_config
 from workers.tokens import Tokens
 from workers.words import Ear
 
 _log = logging.getLogger(__name__)
 
-MAX_BODY = 1_000_000
-"""The largest body that is read, in bytes."""
 _CLICK_WITHIN = 2.0
 """How long a click waits for its verdict; Feishu waits 3 seconds."""
 _READY_WITHIN = timedelta(seconds=2)
 _POLLED_WITHIN = timedelta(seconds=90)
 """How long ago a worker may have asked for work and still count as there: one question takes up to a minute."""
-_DRAIN_SECONDS = 4
 
 
 @dataclass(frozen=True)
@@ -89,7 +86,7 @@ def create_app(settings: Settings, client: Client, names: Names | None = None) -
         redirect_slashes=False,
     )
     problems.install(app)
-    app.add_middleware(_Edge)
+    app.add_middleware(Edge)
     app.state.client = client
     door = TemporalDoor(client)
     if settings.feishu_app_id:
@@ -124,31 +121,6 @@ def _tokens(settings: Settings) -> Tokens:
         return Tokens.load(settings.tokens, settings.feishu_tenant_key)
     except ValueError as error:
         raise process.Misconfigured(f"ASSENT_TOKENS: {error}.") from None
-
-
-class _Edge:
-    """What is done with every request before it is looked at: its path stays as sent, its body stays bounded."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        left = MAX_BODY
-
-        async def bounded() -> Message:
-            nonlocal left
-            message = await receive()
-            left -= len(message.get("body", b""))
-            if left < 0:
-                raise problems.refuse(Code.TOO_LARGE, f"a body holds at most {MAX_BODY} bytes")
-            return message
-
-        # Decoded, a slash inside an approval's id could not be told from one between two parts of the path.
-        sent = scope["raw_path"].decode("latin-1")
-        await self._app({**scope, "path": sent} if sent.startswith("/v1/") else scope, bounded, send)
 
 
 async def feishu_callback(request: Request) -> JSONResponse:
@@ -227,15 +199,7 @@ class _Server(uvicorn.Server):
 
 async def serve(app: FastAPI, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT, then finish what was begun; a second signal leaves at once."""
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        timeout_graceful_shutdown=_DRAIN_SECONDS,
-    )
-    server = _Server(config)
+    server = _Server(server_config(app))
 
     def stop() -> None:
         if server.should_exit:

@@ -1,6 +1,6 @@
 """A wall clock for processes under test, stepped from outside while they run.
 
-    clock = SteppedClock(tmp_path)
+    clock = SteppedClock(tmp_path / "clock")  # a directory of its own
     worker = await house.start("tools", clock=clock)  # or spawn(…, env={…, **clock.environment})
     clock.set(timedelta(days=1))
 
@@ -22,9 +22,10 @@ _SOURCE = Path(__file__).with_name("clock.c")
 
 
 class SteppedClock:
-    """What a clock adds to the true time; processes that are given its `environment` go by it. Skips where none can be made."""
+    """A clock for processes that are given its `environment`. Where none can be made, the test is skipped."""
 
     def __init__(self, directory: Path, ahead: timedelta = timedelta(0)) -> None:
+        directory.mkdir(exist_ok=True)
         self._offset = directory / "clock.offset"
         self._library = directory / "clock.so"
         self.set(ahead)

@@ -136,6 +136,8 @@ class ReportKind(StrEnum):
     """It has not taken effect, and no longer can."""
     NOT_BEGUN = "not_begun"
     """This attempt did not begin the call; it proves nothing about another."""
+    WAITING = "waiting"
+    """Another consent makes the same call just now: what comes of that is the answer."""
 
 
 class Report(Frozen):
@@ -150,6 +152,8 @@ class Report(Frozen):
     content_sha256: str | None = None
     sealed: bool = False
     """Whether its content, which is not here, waits for a person to release it, or was withheld."""
+    attempts: int | None = None
+    """How many attempts a probe's "not executed" speaks for: of one that begins later it knows nothing."""
 
 
 _PLANNED = (
@@ -447,7 +451,7 @@ class Examined(Frozen):
     is_known: bool = False
     """Whether it has been found out what became of it."""
     did_not_run: bool = False
-    """Whether an attempt that was given up on ended and said that nothing happened."""
+    """Whether every attempt ended and said that nothing happened."""
 
 
 class RecallKind(StrEnum):
@@ -492,6 +496,8 @@ class RevokedKind(StrEnum):
 class Policy(Frozen):
     """The operator's policy file, as it is in force."""
 
+    n: int = 0
+    """Its number: one that is put in force later has a higher one."""
     text: str
     sha256: str
     since: datetime

@@ -24,7 +24,7 @@ from assent import ApprovalHandle, ApprovalNotFound, Identity, State, Surface
 from assent.command import Exit, cli
 from tests import parts
 from tests.conftest import Service, new_database, open_service
-from tests.nursery import Forked, spawn
+from tests.nursery import Started, spawn
 from tests.tools import marks
 
 ME = Identity(open_id="ou_me")
@@ -63,7 +63,7 @@ class CommandLine:
         assert finished.code >= 0, finished
         return finished
 
-    async def start(self, *arguments: str, **environment: str) -> Forked:
+    async def start(self, *arguments: str, **environment: str) -> Started:
         return await spawn(
             *("-m", "assent", *arguments),
             stdin=asyncio.subprocess.PIPE,

@@ -13,7 +13,7 @@ from assent.content import Content, storable
 from assent.contracts import Frozen, Permission, Status
 from assent.messages import AuditEntry, AuditEvent, Closing, Report, ReportKind, ToolCall
 from assent.payload import sha256
-from ledger import audit, grants
+from ledger import audit, grants, requesters
 from ledger.engine import insert, inserted
 from ledger.results import claim_of, report, result_of, root_of
 from ledger.revisions import plan_of
@@ -83,9 +83,13 @@ async def begin(
     may_start: whether it is still early enough to begin a call that no attempt has begun.
     """
     await audit.lock(connection, call.approval_id)
+    met = await requesters.meet(connection, call) if may_start else call
+    if isinstance(met, str) and await claim_of(connection, call.consent) is None:
+        return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=met))
+    call = call if isinstance(met, str) else met
     sealed = _seal(call.permission, Status.FROZEN)  # so that it stays sealed if its end is never recorded
     if may_start and (twin := await _frozen_twin(connection, call)):
-        return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=frozen_twin(twin)))
+        return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=twin.reason))
     if may_start and (refused := await _refused_grant(connection, call, now)):
         return refused
     if may_start and call.retries:
@@ -102,27 +106,14 @@ async def begin(
     return await _meet_another(connection, call, now)
 
 
-def frozen_twin(approval_id: str) -> str:
-    return f"approval {approval_id} began the same call, and whether it took effect is not known; settle that first"
-
-
-async def twin_of(connection: AsyncConnection, payload_sha256: str, namespace: str) -> str | None:
-    """An approval of this namespace whose identical call is frozen."""
-    found = await connection.execute(
-        select(claims.c.approval_id, claims.c.idempotency_key).where(
-            claims.c.payload_sha256 == payload_sha256, claims.c.state == ClaimState.UNKNOWN
-        )
-    )
-    return next((row.approval_id for row in found if row.idempotency_key.startswith(f"{namespace}:")), None)
-
-
-async def _frozen_twin(connection: AsyncConnection, call: ToolCall) -> str | None:
+async def _frozen_twin(connection: AsyncConnection, call: ToolCall) -> requesters.Twin | None:
     """What keeps a call from running: another one, the same but for its key, of which nobody knows."""
     if call.retry_safe or await claim_of(connection, call.consent) is not None:
         return None
     if await _active(connection, call.idempotency_key) is not None:
         return None  # the same key: what holds it decides
-    return await twin_of(connection, call.payload_sha256, call.idempotency_key.partition(":")[0])
+    namespace = call.idempotency_key.partition(":")[0]
+    return await requesters.twin_of(connection, call.payload_sha256, namespace, call.requester)
 
 
 async def _refused_grant(connection: AsyncConnection, call: ToolCall, now: datetime) -> Beginning | None:
@@ -312,9 +303,15 @@ async def _claimed(connection: AsyncConnection, asking: ToolCall | Closing, stat
         approval_id=asking.approval_id,
         payload_sha256=asking.payload_sha256,
         state=state,
+        **(_asked_for(asking) if isinstance(asking, ToolCall) else {}),
         **known,
     )
     return await inserted(connection, row.on_conflict_do_nothing())
+
+
+def _asked_for(call: ToolCall) -> dict[str, Any]:
+    requester = call.requester.model_dump_json(exclude_none=True)
+    return {"scope_key": call.scope_key or call.idempotency_key, "requester": requester}
 
 
 async def _active(connection: AsyncConnection, idempotency_key: str) -> Row[Any] | None:

@@ -42,7 +42,7 @@ histories: setup
 faults: setup
 	$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(MINUTES),--minutes $(MINUTES))
 
-LOCK := $(BIN)/uv pip compile pyproject.toml requirements.in --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet
+LOCK := $(BIN)/uv pip compile pyproject.toml requirements.in --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --quiet
 
 lock:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

@@ -126,7 +126,9 @@ class NoLedger(Ledger):
     async def plan(self, approval_id: str, payload_sha256: str | None = None) -> Plan | None:
         return self._plans.pop(approval_id, None)
 
-    async def begin(self, call: ToolCall, holder: Holder, *, may_start: bool = True) -> Beginning:
+    async def begin(
+        self, call: ToolCall, holder: Holder, *, may_start: bool = True, policy: int | None = None
+    ) -> Beginning:
         return Beginning(right=Right.RUN)
 
     async def finish(self, call: ToolCall, holder: Holder, attempt: int, ending: Ending) -> Report:

@@ -9,13 +9,14 @@ from sqlalchemy import Row, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.contracts import Frozen, Identity, Plan
-from assent.messages import ToolCall
+from assent.messages import Closing, ToolCall
 from assent.persons import Likeness, Person
 from ledger import persons
+from ledger.revisions import plan_of
 from ledger.schema import ClaimState, claims
 
 _ACTIVE = (ClaimState.STARTED, ClaimState.EXECUTED, ClaimState.UNKNOWN)
-_NOT_COMPARABLE = (
+NOT_COMPARABLE = (
     "the same call was begun in this scope for somebody who may or may not be this requester: no id is known of both. "
     "It was not run, and nothing of the other is told; ask with another scope, or name the requester by an id of the "
     "kind that was used before"
@@ -39,27 +40,37 @@ class Twin(Frozen):
         )
 
 
-async def meet(connection: AsyncConnection, call: ToolCall) -> ToolCall | str:
-    """The call under the key that its requester's call of this scope has, if one is active; or why it must not begin.
+async def meet(connection: AsyncConnection, call: ToolCall) -> ToolCall | None:
+    """The call under the key that its requester's call of this scope has, if one is active; None if nobody can say.
 
     From here to the transaction's end nobody else begins this call in this scope.
     """
-    scope = call.scope_key or call.idempotency_key  # a plan of before had no requester in its key
+    key = await _key(connection, call.scope_key, call.idempotency_key, call.requester)
+    return call.model_copy(update={"idempotency_key": key}) if key else None
+
+
+async def meet_late(connection: AsyncConnection, closing: Closing) -> Closing:
+    """The same for a call that no longer begins: whom nobody can compare, it does not meet."""
+    plan = await plan_of(connection, closing.approval_id, closing.payload_sha256)
+    if plan is None:
+        return closing
+    key = await _key(connection, plan.scope_key, closing.idempotency_key, plan.requester)
+    return closing.model_copy(update={"idempotency_key": key}) if key else closing
+
+
+async def _key(connection: AsyncConnection, scope_key: str, own: str, requester: Identity) -> str | None:
+    scope = scope_key or own  # a plan of before had no requester in its key
     if scope.partition(":")[2].startswith("approval:"):
-        return call  # nobody else has this scope
+        return own  # nobody else has this scope
     await _lock(connection, scope)
     found = select(claims).where(claims.c.scope_key == scope, claims.c.state.in_(_ACTIVE))
     others = (await connection.execute(found)).all()
-    if any(other.idempotency_key == call.idempotency_key for other in others):
-        return call
-    me, doubtful = await persons.person(connection, call.requester), False
-    for other in others:
-        match await _likeness(connection, me, other):
-            case Likeness.SAME:
-                return call.model_copy(update={"idempotency_key": other.idempotency_key})
-            case Likeness.UNKNOWN:
-                doubtful = True
-    return _NOT_COMPARABLE if doubtful else call
+    if not others or any(other.idempotency_key == own for other in others):
+        return own
+    me = await persons.person(connection, requester)
+    alike = {other.idempotency_key: await _likeness(connection, me, other) for other in others}
+    same = next((key for key, likeness in alike.items() if likeness is Likeness.SAME), None)
+    return same or (None if Likeness.UNKNOWN in alike.values() else own)
 
 
 async def twin_of(connection: AsyncConnection, payload_sha256: str, namespace: str, requester: Identity) -> Twin | None:

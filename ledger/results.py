@@ -20,9 +20,9 @@ async def claim_of(connection: AsyncConnection, consent: str) -> Row[Any] | None
 
 
 async def root_of(connection: AsyncConnection, consent: str) -> Row[Any] | None:
-    """The claim that a consent waits for: its own, or the one whose unknown call it met or was followed by."""
+    """The claim that a consent waits for: its own, or the one whose call it met or was followed by."""
     claim = await claim_of(connection, consent)
-    while claim is not None and claim.state == ClaimState.CLOSED and claim.answer == ReportKind.UNKNOWN:
+    while claim is not None and claim.state == ClaimState.CLOSED and claim.answer is not None:
         claim = await claim_of(connection, claim.answered_by)
     return claim
 

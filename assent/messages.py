@@ -152,6 +152,8 @@ class Report(Frozen):
     content_sha256: str | None = None
     sealed: bool = False
     """Whether its content, which is not here, waits for a person to release it, or was withheld."""
+    idempotency_key: str | None = None
+    """The key of the call that is not known, where this is one of them: it may be older than what is known of whom."""
     attempts: int | None = None
     """How many attempts a probe's "not executed" speaks for: of one that begins later it knows nothing."""
 
@@ -162,6 +164,7 @@ _PLANNED = (
     "payload",
     "payload_sha256",
     "idempotency_key",
+    "scope_key",
     "manifest_sha256",
     "requester",
     "retry_safe",
@@ -180,6 +183,7 @@ class ToolCall(Frozen):
     payload: str
     payload_sha256: str
     idempotency_key: str
+    scope_key: str = ""
     manifest_sha256: str
     requester: Identity
     retry_safe: bool

@@ -5,6 +5,7 @@ from ledger.claims import Beginning, Ending, Right
 from ledger.database import Ledger
 from ledger.engine import is_refusal
 from ledger.messages import Message, MessageKind, Record, Shown, Slot, bundle_slot
+from ledger.requesters import Twin
 from ledger.reviews import Orphan
 from ledger.schema import ClaimState
 
@@ -22,6 +23,7 @@ __all__ = [
     "Shown",
     "Slot",
     "Standing",
+    "Twin",
     "bundle_slot",
     "is_refusal",
 ]

@@ -42,7 +42,21 @@ from assent.messages import (
     Sight,
     ToolCall,
 )
-from ledger import approvals, attempts, audit, claims, grants, messages, policies, results, reviews, revisions
+from assent.persons import Person
+from ledger import (
+    approvals,
+    attempts,
+    audit,
+    claims,
+    grants,
+    messages,
+    persons,
+    policies,
+    requesters,
+    results,
+    reviews,
+    revisions,
+)
 from ledger.clock import database_now
 from ledger.engine import insert, open_engine, reading, writing
 from ledger.migrate import current_version, upgrade
@@ -216,9 +230,19 @@ class Ledger:
         async with reading(self._engine) as connection:
             return await attempts.standing_of(connection, consent)
 
-    async def twin(self, payload_sha256: str, namespace: str) -> str | None:
+    async def twin(self, payload_sha256: str, namespace: str, requester: Identity) -> requesters.Twin | None:
         async with reading(self._engine) as connection:
-            return await claims.twin_of(connection, payload_sha256, namespace)
+            return await requesters.twin_of(connection, payload_sha256, namespace, requester)
+
+    async def key_of(self, consent: str) -> str | None:
+        async with reading(self._engine) as connection:
+            return await requesters.key_of(connection, consent)
+
+    # Persons
+
+    async def person(self, identity: Identity) -> Person:
+        async with reading(self._engine) as connection:
+            return await persons.person(connection, identity)
 
     # Grants and the policy
 

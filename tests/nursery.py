@@ -29,6 +29,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn, TypeAlias
 
+from temporalio.worker._worker import load_default_build_id
+
 from tests.parts import CACHE, ROOT
 
 _ADDRESS = "TEST_NURSERY"
@@ -359,6 +361,7 @@ def main() -> None:
     for name in [name for name in sys.modules if name.startswith("lark_oapi.ws")]:
         del sys.modules[name]
     asyncio.set_event_loop(None)
+    load_default_build_id()  # Temporal's SDK hashes all code that is there, a second's work: its children inherit it
     gc.collect()
     gc.freeze()
     _Keeper(listening).keep()

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 
 import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
@@ -101,8 +101,7 @@ def create_app(settings: Settings, client: Client, names: Names | None = None) -
         app.router.routes.extend([*api.router.routes, *frozen_api.router.routes, *inbox_api.router.routes])
     app.add_api_route("/healthz", healthz, methods=["GET"], tags=["operation"])
     app.add_api_route("/readyz", readyz, methods=["GET"], tags=["operation"], responses=problems.documented(503))
-    docs.describe(app)
-    app.add_api_route("/docs", _docs, methods=["GET"], include_in_schema=False)
+    docs.install(app)
     return app
 
 
@@ -211,10 +210,6 @@ async def readyz(request: Request) -> dict[str, str]:
     if not any(poller.last_access_time.ToDatetime(UTC) > since for poller in found.pollers):
         raise problems.refuse(Code.UNAVAILABLE, "no approvals worker runs; start `python -m workers.approvals`")
     return {"status": "ready"}
-
-
-async def _docs(request: Request) -> HTMLResponse:
-    return HTMLResponse(docs.page(request.app.openapi()), headers=docs.HEADERS)
 
 
 class _Server(uvicorn.Server):

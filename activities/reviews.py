@@ -26,16 +26,17 @@ class ReviewActivities:
     async def examine(self, examination: Examination) -> Examined:
         """See what the ledger knows of a frozen call."""
         approval_id = examination.frozen.call.approval_id
-        root = await self._ledger.root_sight(approval_id)
-        wait = await self._ledger.waits(approval_id)
-        assert root is not None, "a frozen call has a claim"
+        chain, wait = await self._ledger.chain_sights(approval_id), await self._ledger.waits(approval_id)
+        assert chain, "a frozen call has a claim"
         assert wait is not None, "a frozen call has a claim"
-        sights = [sight for sight in await self._ledger.sights(approval_id) if sight.consent != root.consent]
-        late = [result for result in root.late if result.state == ClaimState.FAILED]
+        begun = {sight.consent for sight in chain}
+        own = [sight for sight in await self._ledger.sights(approval_id) if sight.consent not in begun]
+        standing = await self._ledger.standing(approval_id)
+        root = chain[-1]
         return Examined(
-            sights=(*sights, root),
+            sights=(*own, *chain),
             is_known=root.state not in _UNKNOWN,
-            did_not_run=root.state == ClaimState.UNKNOWN and root.attempt == 1 and bool(late),
+            did_not_run=root.state == ClaimState.UNKNOWN and standing.nothing_happened,
             waiting=wait.count,
             joined=tuple(each for each in wait.some if each != approval_id),
             retries=wait.retries,

@@ -21,7 +21,7 @@ from assent.messages import (
     Sight,
     ToolCall,
 )
-from ledger import audit
+from ledger import attempts, audit
 from ledger.claims import answer_entry, execution_entry
 from ledger.engine import insert
 from ledger.results import claim_of, report, root_of
@@ -55,6 +55,7 @@ class Orphan(Frozen):
     """A claim that was begun long ago, and of whose end nobody knows."""
 
     consent: str
+    idempotency_key: str
     plan: Plan
     began_at: datetime
     is_given_up: bool
@@ -65,6 +66,13 @@ class Orphan(Frozen):
         return self.began_at + self.plan.timeout + self.plan.heartbeat_timeout
 
 
+class Untold(Frozen):
+    """A call that is settled, while somebody may not have been told."""
+
+    plan: Plan
+    idempotency_key: str
+
+
 async def sights(connection: AsyncConnection, approval_id: str) -> tuple[Sight, ...]:
     """What the ledger knows of the attempts to make an approval's call, in order: of many, the newest."""
     rows = await connection.execute(
@@ -73,10 +81,13 @@ async def sights(connection: AsyncConnection, approval_id: str) -> tuple[Sight, 
     return tuple([await _sight(connection, row) for row in reversed(rows.all())])
 
 
-async def root_sight(connection: AsyncConnection, consent: str) -> Sight | None:
-    """The claim that a frozen call waits for."""
-    root = await root_of(connection, consent)
-    return await _sight(connection, root) if root is not None else None
+async def chain_sights(connection: AsyncConnection, consent: str) -> tuple[Sight, ...]:
+    """What the ledger knows of every consent under which a frozen call was begun, whosever it was; the last decides."""
+    found = [await _sight(connection, claim) for claim in await attempts.chain_of(connection, consent)]
+    if len(found) <= _MOST_SIGHTS:
+        return tuple(found)
+    newest = found[-_MOST_SIGHTS // 2 :]  # and of those before, the ones that may go on
+    return tuple(([sight for sight in found[: -len(newest)] if not sight.body_ended])[-len(newest) :] + newest)
 
 
 class Wait(Frozen):
@@ -125,13 +136,13 @@ async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
         if root.consent != root.approval_id:
             return Ruled(kind=RuledKind.RETRYING, consent=root.consent)
         raise StillRunning(f"the claim of {root.consent} still says that it runs")
-    await _move(connection, root.consent, examination)
+    is_heard = await _move(connection, root, examination)
     claim = await claim_of(connection, root.consent)
     assert claim is not None, "a claim is never deleted"
     kind = KINDS.get(ClaimState(claim.state))
-    if kind is None:
-        raise StillRunning(f"the claim of {root.consent} was moved meanwhile")
-    settlement = _settlement(examination, kind)
+    if kind is None or not is_heard:
+        return Ruled(kind=RuledKind.RETRYING)  # it was tried again after this was found out
+    settlement = _settlement(examination, kind, claim)
     entry = entry_of(settlement, claim, proof=ruling.proof if ruling else None)
     settlement = await settle(connection, claim, settlement, entry)
     return Ruled(kind=RuledKind.SETTLED, settlement=await for_all(connection, settlement, claim))
@@ -184,7 +195,11 @@ async def orphans(connection: AsyncConnection, namespace: str, now: datetime) ->
     edited = with_hash(claims.c.approval_id, claims.c.payload_sha256).correlate(claims).scalar_subquery()
     rows = await connection.execute(
         select(
-            claims.c.consent, claims.c.began_at, claims.c.state, func.coalesce(edited, approvals.c.plan).label("plan")
+            claims.c.consent,
+            claims.c.idempotency_key,
+            claims.c.began_at,
+            claims.c.state,
+            func.coalesce(edited, approvals.c.plan).label("plan"),
         )
         .join(approvals, approvals.c.approval_id == claims.c.approval_id)
         .where(text("(claims.state = 'started' OR claims.state = 'unknown')"), lives_in(namespace))
@@ -193,6 +208,7 @@ async def orphans(connection: AsyncConnection, namespace: str, now: datetime) ->
     found = (
         Orphan(
             consent=row.consent,
+            idempotency_key=row.idempotency_key,
             plan=Plan.model_validate_json(row.plan),
             began_at=datetime.fromisoformat(row.began_at),
             is_given_up=row.state == ClaimState.UNKNOWN,
@@ -202,23 +218,25 @@ async def orphans(connection: AsyncConnection, namespace: str, now: datetime) ->
     return [orphan for orphan in found if orphan.is_given_up or orphan.should_have_ended < now]
 
 
-async def untold(connection: AsyncConnection, namespace: str, now: datetime) -> list[Plan]:
-    """The plans of calls of which it is known what became of them, and not told to everybody who waited."""
+async def untold(connection: AsyncConnection, namespace: str, now: datetime) -> list[Untold]:
+    """Calls of which it is known what became of them, and not told to everybody who waited."""
+    edited = with_hash(claims.c.approval_id, claims.c.payload_sha256).correlate(claims).scalar_subquery()
+    plan = func.coalesce(edited, approvals.c.plan).label("plan")
     late = (
-        select(approvals.c.plan)
+        select(plan, claims.c.idempotency_key)
         .join(claims, claims.c.approval_id == approvals.c.approval_id)
         .join(settlements, settlements.c.consent == claims.c.consent)
         .where(text("settlements.told = 0"), settlements.c.settled_at < audit.stamp(now - _TOLD_WITHIN))
     )
     is_settled = exists().where(settlements.c.consent == retries.c.consent)
     retried = (
-        select(approvals.c.plan)
+        select(plan, claims.c.idempotency_key)
         .join(retries, retries.c.approval_id == approvals.c.approval_id)
         .join(claims, claims.c.consent == retries.c.consent)
         .where(claims.c.state.in_(tuple(KINDS)), claims.c.ended_at < audit.stamp(now - _TOLD_WITHIN), ~is_settled)
     )
     found = [row for query in (late, retried) for row in await connection.execute(query.where(lives_in(namespace)))]
-    return [Plan.model_validate_json(row.plan) for row in found]
+    return [Untold(plan=Plan.model_validate_json(row.plan), idempotency_key=row.idempotency_key) for row in found]
 
 
 def lives_in(namespace: str) -> Any:
@@ -226,19 +244,22 @@ def lives_in(namespace: str) -> Any:
     return or_(approvals.c.temporal_namespace == namespace, approvals.c.temporal_namespace.is_(None))
 
 
-async def _move(connection: AsyncConnection, consent: str, examination: Examination) -> None:
-    """Let the claim say what was found out; only one that says "unknown" can be moved."""
+async def _move(connection: AsyncConnection, root: Row[Any], examination: Examination) -> bool:
+    """Let the claim say what was found out, if it says "unknown"; tells whether it is this that it says now."""
     ruling, report = examination.ruling, examination.report
-    unknown = update(claims).where(claims.c.consent == consent, claims.c.state == ClaimState.UNKNOWN)
+    unknown = update(claims).where(claims.c.consent == root.consent, claims.c.state == ClaimState.UNKNOWN)
     if ruling is not None and ruling.kind is RulingKind.EXECUTED:
         content = Content.of(ruling.content)
-        await connection.execute(
-            unknown.values(state=ClaimState.EXECUTED, content=content.data, note=content.note, error=None)
-        )
-    elif ruling is not None and ruling.kind is RulingKind.NOT_EXECUTED:
-        await connection.execute(unknown.values(state=ClaimState.FAILED, error=storable(ruling.reason)))
+        found = unknown.values(state=ClaimState.EXECUTED, content=content.data, note=content.note, error=None)
+    elif ruling is not None:
+        found = unknown.values(state=ClaimState.FAILED, error=storable(ruling.reason))
     elif report is not None and report.kind is ReportKind.NOT_EXECUTED:
-        await connection.execute(unknown.values(state=ClaimState.FAILED, error=storable(report.reason)))
+        if (await attempts.standing_of(connection, root.consent)).attempts != report.attempts:
+            return False
+        found = unknown.values(state=ClaimState.FAILED, error=storable(report.reason))
+    else:
+        return True  # the ledger knew it before
+    return (await connection.execute(found)).rowcount == 1
 
 
 async def _locked_root(connection: AsyncConnection, approval_id: str) -> Row[Any]:
@@ -284,7 +305,7 @@ async def _promise(connection: AsyncConnection, examination: Examination, ruling
     return retry
 
 
-def _settlement(examination: Examination, kind: RulingKind) -> Settlement:
+def _settlement(examination: Examination, kind: RulingKind, claim: Row[Any]) -> Settlement:
     frozen, ruling, report = examination.frozen, examination.ruling, examination.report
     return Settlement(
         approval_id=frozen.call.approval_id,
@@ -293,6 +314,7 @@ def _settlement(examination: Examination, kind: RulingKind) -> Settlement:
         surface=ruling.surface if ruling else Surface.PROBE,
         reason=ruling.reason if ruling else report.reason if report else None,
         settled_at=examination.now,
+        retried=claim.consent != claim.approval_id,
         ruling_id=ruling.ruling_id if ruling else None,
     )
 
@@ -300,6 +322,7 @@ def _settlement(examination: Examination, kind: RulingKind) -> Settlement:
 async def _sight(connection: AsyncConnection, claim: Row[Any]) -> Sight:
     newest = select(late_results).where(late_results.c.consent == claim.consent).order_by(late_results.c.at.desc())
     late = (await connection.execute(newest.limit(_MOST_LATE))).all()
+    begun = await attempts.of_claim(connection, claim.consent)
     return Sight(
         consent=claim.consent,
         state=claim.state,
@@ -308,7 +331,7 @@ async def _sight(connection: AsyncConnection, claim: Row[Any]) -> Sight:
         began_at=claim.began_at,
         ended_at=claim.ended_at,
         error=claim.error,
-        body_ended=bool(claim.body_ended),
+        body_ended=all(attempt.body_ended for attempt in begun),
         late=tuple(
             LateResult(
                 state=row.state,

@@ -27,7 +27,7 @@ async def settlement_of(connection: AsyncConnection, approval_id: str) -> Settle
     """What was settled of an approval's frozen call, with as much of the result as it may be told."""
     own = await claim_of(connection, approval_id)
     root = await root_of(connection, approval_id)
-    if own is None or root is None:
+    if own is None or root is None or own.answer == ReportKind.REPLAYED:
         return None
     status = select(approvals.c.status).where(approvals.c.approval_id == approval_id)
     ended = (await connection.execute(status)).scalar_one_or_none()
@@ -126,7 +126,7 @@ async def frozen(connection: AsyncConnection, approval_id: str) -> FrozenStandin
     """Where an approval stands whose call may have happened, or may have until it was settled; None for any other."""
     own = await claim_of(connection, approval_id)
     root = await root_of(connection, approval_id)
-    if own is None or root is None:
+    if own is None or root is None or own.answer == ReportKind.REPLAYED:
         return None
     is_retried = root.state == ClaimState.STARTED and root.consent != own.consent
     is_open = is_retried or root.state == ClaimState.UNKNOWN

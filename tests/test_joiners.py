@@ -194,7 +194,7 @@ async def test_nothing_is_settled_by_anybody_while_a_retry_is_promised(ledger: L
     settlement = await ledger.settlement(plan.approval_id)
     assert settlement is not None, "though no review has heard of it"
     assert (settlement.kind, settlement.retried, settlement.settled_by) == ("executed", True, OPERATOR)
-    assert [each.approval_id for each in await ledger.untold("default", NOW.replace(year=NOW.year + 1))]
+    assert await ledger.untold("default", NOW.replace(year=NOW.year + 1)) != []
     concluded = await ledger.rule(said(plan))
     assert concluded.settlement == settlement
 

@@ -36,15 +36,17 @@ async def sweep(client: Client, ledger: Ledger) -> int:
     for orphan in await ledger.orphans(client.namespace):
         if await _is_running(client, names.approval_workflow(orphan.plan.approval_id)):
             continue
-        running = await _is_running(client, names.review_workflow(orphan.plan.idempotency_key))
+        running = await _is_running(client, names.review_workflow(orphan.idempotency_key))
         if orphan.is_given_up and running:
             continue
         if await _is_unknown(ledger, orphan):
-            await _open_review(client, orphan.plan, "the approval was ended from outside while the call ran")
+            why = "the approval was ended from outside while the call ran"
+            await _open_review(client, orphan.plan, orphan.idempotency_key, why)
             _log.warning("approval %s was ended while its call ran; its review is open", orphan.plan.approval_id)
             opened += 1
-    for plan in await ledger.untold(client.namespace):
-        await _open_review(client, plan, "the review was ended before everybody was told what was settled")
+    for known in await ledger.untold(client.namespace):
+        why = "the review was ended before everybody was told what was settled"
+        await _open_review(client, known.plan, known.idempotency_key, why)
     return opened
 
 
@@ -58,13 +60,13 @@ async def _is_running(client: Client, workflow_id: str) -> bool:
     return described.status is WorkflowExecutionStatus.RUNNING
 
 
-async def _open_review(client: Client, plan: Plan, why: str) -> None:
+async def _open_review(client: Client, plan: Plan, key: str, why: str) -> None:
     """Open the review of a call, or let the one that is open look again."""
-    now = datetime.now(UTC)
+    now, call = datetime.now(UTC), ToolCall.of(plan).model_copy(update={"idempotency_key": key})
     await client.start_workflow(
         names.FROZEN_REVIEW,
-        FrozenCall.of(plan, ToolCall.of(plan), decided_by=None, error=why, frozen_at=now),
-        id=names.review_workflow(plan.idempotency_key),
+        FrozenCall.of(plan, call, decided_by=None, error=why, frozen_at=now),
+        id=names.review_workflow(key),
         task_queue=names.APPROVALS_QUEUE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         search_attributes=names.review_attributes(plan.tool, str(plan.requester), plan.risk),
@@ -81,7 +83,7 @@ async def _is_unknown(ledger: Ledger, orphan: Orphan) -> bool:
         Closing(
             approval_id=plan.approval_id,
             consent=orphan.consent,
-            idempotency_key=plan.idempotency_key,
+            idempotency_key=orphan.idempotency_key,
             payload_sha256=plan.payload_sha256,
             now=datetime.now(UTC),
             reason="the approval was ended from outside while the call ran",

@@ -26,7 +26,7 @@ from assent.contracts import (
 from assent.judgement import after_ending, concluded, objection, refusal_entry
 from assent.messages import AuditEntry, AuditEvent, Closing, Conclusion, Prepared, ReportKind
 from assent.payload import sha256
-from ledger import audit, claims, requesters, results
+from ledger import audit, claims, requesters, results, settlements
 from ledger.engine import insert, inserted
 from ledger.messages import MessageKind, judged_of, messages_of
 from ledger.results import claim_of, report
@@ -41,6 +41,7 @@ async def register(
     refused: str | None,
     now: datetime,
     open_until: datetime,
+    namespace: str | None = None,
 ) -> Prepared:
     """Store the plan if there is none yet, and return the one that stands."""
     request_sha256, refused = request.sha256, storable(refused)
@@ -61,6 +62,8 @@ async def register(
         refused=refused,
         created_at=audit.stamp(now),
         open_until=audit.stamp(open_until),
+        asked_by=request.asked_by,
+        temporal_namespace=namespace,
     )
     if not await inserted(connection, row.on_conflict_do_nothing()):
         stored = await _stored(connection, request.approval_id, request_sha256)
@@ -123,6 +126,8 @@ async def settle(connection: AsyncConnection, conclusion: Conclusion) -> Outcome
         .values(status=outcome.status, outcome=outcome.model_dump_json(), closed_at=audit.stamp(conclusion.closed_at))
     )
     await audit.append(connection, outcome.approval_id, conclusion.entries, closing=True)
+    if outcome.status is Status.FROZEN:
+        await settlements.note(connection, outcome.approval_id)
     return outcome
 
 

@@ -53,7 +53,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
         activities=[
             *(own.prepare, own.close_claim, own.write_audit, own.settle, own.release, own.recall),
             *(weighing.weigh, weighing.remember),
-            *(reviews.examine, reviews.rule),
+            *(reviews.examine, reviews.rule, reviews.tell),
             *([cards.deliver] if cards else ()),
             *([bundles.deliver_bundle] if bundles else ()),
         ],

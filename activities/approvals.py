@@ -105,7 +105,7 @@ class ApprovalActivities:
                 ended = await self._ledger.outcome(question.approval_id) is not None  # then it is told, or withheld
                 return _chunk(None if ended else await self._ledger.result(question.approval_id), question.offset)
             case RecallKind.WAITING:
-                waiting, further = await self._ledger.waiting(question.offset, MANY)
+                waiting, further = await self._ledger.waiting(question.offset, MANY, activity.info().namespace)
                 return Recalled(approval_ids=waiting, next_offset=further)
             case RecallKind.GRANTS:
                 grants, further = await self._ledger.grants(question.offset, PAGE)

@@ -151,14 +151,31 @@ class Ledger:
         async with writing(self._engine) as connection:
             return await revisions.revise(connection, plan, event_id)
 
-    async def waiting(self, offset: int, limit: int) -> tuple[tuple[str, ...], int | None]:
+    async def waiting(
+        self, offset: int, limit: int, namespace: str | None = None
+    ) -> tuple[tuple[str, ...], int | None]:
         """The ids of open approvals, the oldest first, and where the rest begins."""
-        plans, further = await self.open_plans(offset, limit)
+        plans, further = await self.open_plans(offset, limit, namespace)
         return tuple(plan.approval_id for plan in plans), further
 
-    async def open_plans(self, offset: int, limit: int) -> tuple[tuple[Plan, ...], int | None]:
+    async def open_plans(
+        self, offset: int, limit: int, namespace: str | None = None
+    ) -> tuple[tuple[Plan, ...], int | None]:
+        """namespace: the one of Temporal's that their workflows live in; all, if none is named."""
         async with reading(self._engine) as connection:
-            return await approvals.waiting(connection, datetime.now(UTC), offset, limit)
+            return await approvals.waiting(connection, datetime.now(UTC), offset, limit, namespace)
+
+    async def open_ones(
+        self, namespace: str, *, after: approvals.Open | None = None, limit: int
+    ) -> list[approvals.Open]:
+        async with reading(self._engine) as connection:
+            return await approvals.open_ones(connection, namespace, await database_now(connection), after, limit)
+
+    async def end_gone(self, approval_id: str, why: str) -> Outcome | None:
+        async with writing(self._engine) as connection:
+            ended = await approvals.end_gone(connection, approval_id, why, await database_now(connection))
+        await self.seal()
+        return ended
 
     async def state(self, approval_id: str) -> State | None:
         async with reading(self._engine) as connection:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, exists, func, or_, select, text, update
+from sqlalchemy import Row, exists, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.content import Content, storable
@@ -22,6 +22,7 @@ from assent.messages import (
     ToolCall,
 )
 from ledger import attempts, audit
+from ledger.approvals import lives_in
 from ledger.claims import answer_entry, execution_entry
 from ledger.engine import insert
 from ledger.results import claim_of, report, root_of
@@ -237,11 +238,6 @@ async def untold(connection: AsyncConnection, namespace: str, now: datetime) -> 
     )
     found = [row for query in (late, retried) for row in await connection.execute(query.where(lives_in(namespace)))]
     return [Untold(plan=Plan.model_validate_json(row.plan), idempotency_key=row.idempotency_key) for row in found]
-
-
-def lives_in(namespace: str) -> Any:
-    """Of an approval: its workflow lives in this namespace of Temporal, as far as is known."""
-    return or_(approvals.c.temporal_namespace == namespace, approvals.c.temporal_namespace.is_(None))
 
 
 async def _move(connection: AsyncConnection, root: Row[Any], examination: Examination) -> bool:

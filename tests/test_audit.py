@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -235,7 +234,7 @@ async def test_a_process_that_is_stopped_within_a_transaction_holds_nobody_up_fo
         assert (await ledger.settle(conclusion("held", entry("cancel", 1)))).status == "cancelled"
         assert (await ledger.outcome("held")) is not None
     finally:
-        os.kill(stopped.pid, signal.SIGKILL)
+        stopped.kill()
         await stopped.communicate()
         await ledger.dispose()
 

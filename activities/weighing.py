@@ -8,7 +8,8 @@ from temporalio import activity
 
 from activities.cards import later
 from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
-from activities.planning import Planner
+from activities.planning import Planner, Unresolved
+from activities.resolving import ResolvingActivities
 from assent import names
 from assent.contracts import Decision, Identity, Plan
 from assent.errors import InvalidRequest
@@ -25,6 +26,7 @@ class WeighingActivities:
         self._ledger = ledger
         self._planner = planner
         self._feishu = feishu
+        self._resolving = ResolvingActivities(ledger, feishu) if feishu else None
 
     @activity.defn(name=names.WEIGH)
     async def weigh(self, weighing: Weighing) -> Weighed:
@@ -58,10 +60,18 @@ class WeighingActivities:
             return Weighed(invalid="the ledger holds no plan for this approval")
         try:
             arguments = await self._arguments(plan, decision)
-            revised = await self._planner.edited(plan, arguments, decision.actor.within(plan.tenant_key))
+            revised = await self._revised(plan, arguments, decision.actor.within(plan.tenant_key))
         except InvalidRequest as error:
             return Weighed(invalid=str(error))
         return Weighed(plan=await self._ledger.revise(revised, decision.event_id))
+
+    async def _revised(self, plan: Plan, arguments: dict[str, object], by: Identity) -> Plan:
+        """What an edit makes of a plan; Feishu is asked first where that depends on who asked, and where."""
+        try:
+            return await self._planner.edited(plan, arguments, by)
+        except Unresolved as unresolved:
+            assert self._resolving is not None, "only who can be asked is"
+            return await self._planner.edited(plan, arguments, by, await self._resolving.resolve(unresolved.unknown))
 
     async def _arguments(self, plan: Plan, decision: Decision) -> dict[str, object]:
         """The edited arguments; an edit without any is none, and never means those that were there."""

@@ -74,7 +74,10 @@ class ApprovalActivities:
         except InvalidRequest as error:
             refused = str(error)
             open_until = preparation.now
-        return await self._ledger.register(request, plan, refused, now=preparation.now, open_until=open_until)
+        namespace = activity.info().namespace
+        return await self._ledger.register(
+            request, plan, refused, now=preparation.now, open_until=open_until, namespace=namespace
+        )
 
     @activity.defn(name=names.CLOSE_CLAIM)
     async def close_claim(self, closing: Closing) -> Report:
@@ -122,7 +125,7 @@ class ApprovalActivities:
                 ended = await self._ledger.outcome(question.approval_id) is not None  # then it is told, or withheld
                 return _chunk(None if ended else await self._ledger.result(question.approval_id), question.offset)
             case RecallKind.WAITING:
-                waiting, further = await self._ledger.waiting(question.offset, MANY)
+                waiting, further = await self._ledger.waiting(question.offset, MANY, activity.info().namespace)
                 return Recalled(approval_ids=waiting, next_offset=further)
             case RecallKind.GRANTS:
                 grants, further = await self._ledger.grants(question.offset, PAGE)
@@ -135,7 +138,8 @@ class ApprovalActivities:
                 manifests, further = await self._ledger.manifests(question.offset, PAGE)
                 return Recalled(manifests=manifests, next_offset=further)
             case RecallKind.SETTLEMENT:
-                return Recalled(settlement=await self._ledger.settlement(question.approval_id))
+                standing = await self._ledger.frozen(question.approval_id)
+                return Recalled(settlement=await self._ledger.settlement(question.approval_id), frozen=standing)
             case RecallKind.AUDIT:
                 records, further = await self._ledger.records(question.approval_id, question.offset, PAGE)
                 return Recalled(entries=records, next_offset=further)

@@ -722,7 +722,9 @@ class Settlement(Frozen):
     retried: bool = False
     """Whether the call was tried again, and this is what came of that."""
     also: tuple[str, ...] = ()
-    """The other approvals that waited for the same answer."""
+    """Other approvals that get the same answer: some of them, where there are many."""
+    ruling_id: str | None = None
+    """The ruling that settled it, where a person's did."""
 
 
 class RuledKind(StrEnum):
@@ -739,6 +741,8 @@ class Ruled(Frozen):
 
     kind: RuledKind
     settlement: Settlement | None = None
+    consent: str | None = None
+    """The consent under which the call is tried again, where that is so."""
 
 
 class Progress(Frozen):

@@ -408,7 +408,7 @@ class FrozenCall(Frozen):
     """Input of the frozen review: what may have happened, and how far finding out has come."""
 
     call: ToolCall
-    """The consented call; its consent is that of the latest attempt to make it."""
+    """The consented call, as it was first made."""
     queue: str
     risk: Risk
     has_cards: bool
@@ -420,12 +420,9 @@ class FrozenCall(Frozen):
     seen: Any = None
     """What the worker saw of the result, if it saw any."""
     frozen_at: datetime
-    joined: tuple[str, ...] = ()
-    """Other approvals that wait for the same answer."""
     remind_every: timedelta = timedelta(days=1)
     probes: int = 0
     reminders: int = 0
-    retries: int = 0
     settlement: Settlement | None = None
 
     @classmethod
@@ -467,8 +464,18 @@ class Examination(Frozen):
     frozen: FrozenCall
     ruling: Ruling | None = None
     report: Report | None = None
-    """What a probe, or the call when it was tried again, found out."""
+    """What a probe found out."""
     now: datetime
+    told: tuple[str, ...] = ()
+    """Whose cards are to show what was settled, beside those of the call's own approval."""
+
+
+class Retry(Frozen):
+    """An operator's word that a frozen call is to be tried again, as it stands in the ledger."""
+
+    consent: str
+    """Under which it is made."""
+    ruling: Ruling
 
 
 class Examined(Frozen):
@@ -480,6 +487,32 @@ class Examined(Frozen):
     """Whether it has been found out what became of it."""
     did_not_run: bool = False
     """Whether every attempt ended and said that nothing happened."""
+    waiting: int = 1
+    """How many approvals get the answer."""
+    joined: tuple[str, ...] = ()
+    """Some of them, beside the call's own."""
+    retries: int = 0
+    """How often it was tried again."""
+    retry: Retry | None = None
+    """The retry that was promised and has not been made."""
+    told: bool = False
+    """Whether everybody has been told what was settled."""
+
+
+class Telling(Frozen):
+    """Input of *tell*: whose frozen call was settled, and how far telling those who waited has come."""
+
+    approval_id: str
+    after: str = ""
+
+
+class Told(Frozen):
+    """Some of those who waited, in order; none where nobody is left."""
+
+    approval_ids: tuple[str, ...] = ()
+    """Those of them who have cards."""
+    after: str | None = None
+    """Where the rest begins, if there may be one."""
 
 
 class RecallKind(StrEnum):
@@ -531,6 +564,15 @@ class Policy(Frozen):
     since: datetime
 
 
+class FrozenStanding(Frozen):
+    """Where an approval stands whose call may have happened."""
+
+    idempotency_key: str
+    """What its review is found by."""
+    asked_by: tuple[str, ...] = ()
+    """The tokens with which it, or another that gets the same answer, was asked for."""
+
+
 class Recalled(Frozen):
     """What the ledger remembers."""
 
@@ -538,6 +580,8 @@ class Recalled(Frozen):
     outcome: Outcome | None = None
     verdict: Verdict | None = None
     settlement: Settlement | None = None
+    frozen: FrozenStanding | None = None
+    """Where it stands, if its call may have happened, or might have until that was settled."""
     chunk: str | None = None
     manifests: tuple[Manifest, ...] = ()
     entries: tuple[AuditRecord, ...] = ()

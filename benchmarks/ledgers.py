@@ -108,7 +108,14 @@ class NoLedger(Ledger):
         return self._manifests.get(tool)
 
     async def register(
-        self, request: Request, plan: Plan | None, refused: str | None, *, now: datetime, open_until: datetime
+        self,
+        request: Request,
+        plan: Plan | None,
+        refused: str | None,
+        *,
+        now: datetime,
+        open_until: datetime,
+        namespace: str | None = None,
     ) -> Prepared:
         if plan is not None:
             self._plans[request.approval_id] = plan

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, or_, select, true, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.content import storable
 from assent.contracts import (
     Decision,
+    Frozen,
     Identity,
     Judged,
     Outcome,
@@ -19,6 +20,7 @@ from assent.contracts import (
     Stage,
     State,
     Status,
+    Surface,
     Verdict,
     VerdictKind,
     WhenPending,
@@ -26,12 +28,12 @@ from assent.contracts import (
 from assent.judgement import after_ending, concluded, objection, refusal_entry
 from assent.messages import AuditEntry, AuditEvent, Closing, Conclusion, Prepared, ReportKind
 from assent.payload import sha256
-from ledger import audit, claims, requesters, results
+from ledger import audit, claims, requesters, results, settlements
 from ledger.engine import insert, inserted
 from ledger.messages import MessageKind, judged_of, messages_of
 from ledger.results import claim_of, report
 from ledger.revisions import begin_anew, plan_of, standing_plan
-from ledger.schema import approvals, conversations, decisions
+from ledger.schema import ClaimState, approvals, conversations, decisions
 
 
 async def register(
@@ -41,12 +43,13 @@ async def register(
     refused: str | None,
     now: datetime,
     open_until: datetime,
+    namespace: str | None = None,
 ) -> Prepared:
     """Store the plan if there is none yet, and return the one that stands."""
     request_sha256, refused = request.sha256, storable(refused)
     if standing := await stored(connection, request.approval_id, request_sha256):
         return standing
-    others = await _take_slot(connection, request, plan, now) if plan else ()
+    others = await _take_slot(connection, request, plan, now, namespace) if plan else ()
     if others and request.when_pending is WhenPending.FAIL:
         return Prepared(busy_with=others[0])
     if plan:
@@ -61,6 +64,8 @@ async def register(
         refused=refused,
         created_at=audit.stamp(now),
         open_until=audit.stamp(open_until),
+        asked_by=request.asked_by,
+        temporal_namespace=namespace,
     )
     if not await inserted(connection, row.on_conflict_do_nothing()):
         standing = await stored(connection, request.approval_id, request_sha256)
@@ -123,6 +128,8 @@ async def settle(connection: AsyncConnection, conclusion: Conclusion) -> Outcome
         .values(status=outcome.status, outcome=outcome.model_dump_json(), closed_at=audit.stamp(conclusion.closed_at))
     )
     await audit.append(connection, outcome.approval_id, conclusion.entries, closing=True)
+    if outcome.status is Status.FROZEN:
+        await settlements.note(connection, outcome.approval_id)
     return outcome
 
 
@@ -146,18 +153,89 @@ async def outcome_of(connection: AsyncConnection, approval_id: str) -> Outcome |
 
 
 async def waiting(
-    connection: AsyncConnection, now: datetime, offset: int, limit: int
+    connection: AsyncConnection, now: datetime, offset: int, limit: int, namespace: str | None = None
 ) -> tuple[tuple[Plan, ...], int | None]:
     """The plans of open approvals from *offset* on, the oldest first, and where the rest begins."""
     page = (
         select(approvals)
-        .where(approvals.c.status.is_(None), approvals.c.plan.is_not(None))
+        .where(approvals.c.status.is_(None), approvals.c.plan.is_not(None), lives_in(namespace))
         .where(approvals.c.open_until > audit.stamp(now))
         .order_by(approvals.c.created_at, approvals.c.approval_id)
     )
     rows = (await connection.execute(page.offset(offset).limit(limit + 1))).all()
     plans = tuple([await standing_plan(connection, row) for row in rows[:limit]])
     return plans, offset + limit if len(rows) > limit else None
+
+
+def lives_in(namespace: str | None) -> ColumnElement[bool]:
+    """Of an approval: its workflow lives in this namespace of Temporal, as far as is known; None means in any."""
+    if namespace is None:
+        return true()
+    return or_(approvals.c.temporal_namespace == namespace, approvals.c.temporal_namespace.is_(None))
+
+
+class Open(Frozen):
+    """An approval that has not ended, as far as the ledger knows."""
+
+    approval_id: str
+    created_at: str
+    is_overdue: bool
+    """Whether it should have ended by now, whatever became of it."""
+
+
+async def open_ones(
+    connection: AsyncConnection, namespace: str, now: datetime, after: Open | None, limit: int
+) -> list[Open]:
+    """Approvals of this namespace that have not ended, the oldest first, from one on."""
+    place = tuple_(approvals.c.created_at, approvals.c.approval_id)
+    page = (
+        select(approvals.c.approval_id, approvals.c.created_at, approvals.c.open_until)
+        .where(approvals.c.status.is_(None), lives_in(namespace))
+        .order_by(approvals.c.created_at, approvals.c.approval_id)
+        .limit(limit)
+    )
+    if after is not None:
+        page = page.where(place > tuple_(after.created_at, after.approval_id))
+    rows = await connection.execute(page)
+    overdue = audit.stamp(now)
+    return [
+        Open(approval_id=row.approval_id, created_at=row.created_at, is_overdue=row.open_until < overdue)
+        for row in rows
+    ]
+
+
+async def end_gone(connection: AsyncConnection, approval_id: str, why: str, now: datetime) -> Outcome | None:
+    """End an approval whose workflow is gone, as its claim says; None while its call may still run.
+
+    A call that was begun and not ended is given up when its time is over, and its review is opened; then it is frozen.
+    """
+    await audit.lock(connection, approval_id)
+    row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
+    claim = await claim_of(connection, approval_id)
+    if row is None or row.outcome is not None or (claim is not None and claim.state == ClaimState.STARTED):
+        return None
+    plan = await standing_plan(connection, row) if row.plan else None
+    outcome = Outcome(
+        approval_id=approval_id,
+        status=Status.CANCELLED if plan else Status.FAILED,
+        reason=why if plan else row.refused,
+        payload_sha256=plan.payload_sha256 if plan else None,
+        idempotency_key=plan.idempotency_key if plan else None,
+        edit=plan.edit if plan else None,
+        rule=plan.rule if plan else None,
+    )
+    ended = await settle(connection, Conclusion(outcome=outcome, entries=(), judged=(), closed_at=now))
+    if ended.status in (Status.CANCELLED, Status.FAILED):
+        entry = AuditEntry(
+            event=AuditEvent.CANCEL,
+            at=now,
+            once="cancel:gone",
+            surface=Surface.TEMPORAL,
+            payload_sha256=outcome.payload_sha256,
+            reason=why,
+        )
+        await audit.append(connection, approval_id, [entry])
+    return ended
 
 
 async def state_of(connection: AsyncConnection, approval_id: str) -> State | None:
@@ -236,7 +314,9 @@ async def stored(connection: AsyncConnection, approval_id: str, request_sha256: 
     )
 
 
-async def _take_slot(connection: AsyncConnection, request: Request, plan: Plan, now: datetime) -> tuple[str, ...]:
+async def _take_slot(
+    connection: AsyncConnection, request: Request, plan: Plan, now: datetime, namespace: str | None
+) -> tuple[str, ...]:
     """The requester's open approvals of the conversation, which is locked so that their number cannot grow meanwhile.
 
     Whatever else is open under that name is none of their business.
@@ -251,6 +331,7 @@ async def _take_slot(connection: AsyncConnection, request: Request, plan: Plan, 
         select(approvals.c.plan)
         .where(approvals.c.thread_id == request.thread_id, approvals.c.status.is_(None), approvals.c.plan.is_not(None))
         .where(approvals.c.approval_id != request.approval_id, approvals.c.open_until > audit.stamp(now))
+        .where(lives_in(namespace))
         .order_by(approvals.c.created_at)
     )
     found = [Plan.model_validate_json(text) for text in open_ones.scalars()]

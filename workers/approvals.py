@@ -31,6 +31,10 @@ from workers.sweeping import keep_sweeping
 
 _log = logging.getLogger(__name__)
 
+OUTBOUND_AT_A_TIME = 200
+"""How much the outbound worker does at a time. Those who may wait long for an answer are bounded far below: chats in
+`activities.feishu`, agents in `activities.announcements`."""
+
 # Importing our workflows anew for every workflow took almost half of this process's time. What that would guard
 # against is guarded otherwise: they import contracts only, which the linter checks, and their histories are replayed.
 RESTRICTIONS = SandboxRestrictions.default.with_passthrough_modules("workflows", "assent")
@@ -50,7 +54,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
         activities=[
             *(own.prepare, own.close_claim, own.write_audit, own.settle, own.release, own.recall),
             *(weighing.weigh, weighing.remember),
-            *(reviews.examine, reviews.rule),
+            *(reviews.examine, reviews.rule, reviews.tell),
             *([cards.deliver] if cards else ()),
             *([bundles.deliver_bundle] if bundles else ()),
         ],
@@ -84,6 +88,7 @@ def outbound_worker(
             *([awaiting.reply_inbox] if awaiting else ()),
             *([ResolvingActivities(ledger, cards.feishu).resolve] if cards else ()),
         ],
+        max_concurrent_activities=OUTBOUND_AT_A_TIME,
         graceful_shutdown_timeout=timedelta(seconds=20),
     )
 

@@ -151,7 +151,7 @@ class _Watch:
         denied = []
         offset: int | None = 0
         while offset is not None:
-            plans, offset = await self._ledger.open_plans(offset, PAGE)
+            plans, offset = await self._ledger.open_plans(offset, PAGE, self._client.namespace)
             for plan in plans:
                 if plan.tool not in manifests:
                     manifests[plan.tool] = await self._ledger.manifest(plan.tool)

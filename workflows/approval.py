@@ -114,7 +114,7 @@ class ApprovalWorkflow:
         if prepared.unknown is not None:
             prepared = await self._planned(deadline, await self._resolve(prepared.unknown, deadline))
         if prepared.plan is None:
-            self._phase = Phase.CLOSED
+            self._phase = Phase.CLOSED if prepared.conflict or prepared.busy_with is not None else self._phase
             await self._leave_bundle()
         if prepared.conflict:
             raise ApplicationError("the approval id belongs to another request", type="ApprovalConflict")
@@ -289,9 +289,11 @@ class ApprovalWorkflow:
         return await self._settle(outcome, local=False)
 
     async def _settle(self, outcome: Outcome, *, local: bool) -> Outcome:
-        """Put the ending on record, then show it; what resists is left to a workflow that goes on trying."""
-        self._phase = Phase.CLOSED
-        step = steps.local if local else steps.durable
+        """Put the ending on record, then show it.
+
+        After an execution its claim is the record, and the outcome waits for the rest of it only for a moment. An
+        ending without one waits for the ledger, however long: only the ledger knows that nothing ran.
+        """
         settled = False
         while not settled or self._docket.unwritten:
             conclusion = Conclusion(
@@ -300,21 +302,30 @@ class ApprovalWorkflow:
                 judged=tuple(self._docket.judged.values()),
                 closed_at=workflow.now(),
             )
-            try:
-                done = await step(names.SETTLE, conclusion, Settled, steps.SETTLING)
-                outcome = done.outcome
-            except FailureError:
-                done = Settled(outcome=outcome, cards_due=True)
+            if local:
+                self._phase = Phase.CLOSED
+                done = await self._recorded_soon(conclusion)
+            else:
+                done = await steps.durable(names.SETTLE, conclusion, Settled)
+            outcome = done.outcome
             if done.cards_due:
                 await self._hand_over(conclusion)
             self._docket.written(conclusion.entries)
             settled = True
-        self._docket.status = outcome.status
+        self._phase = Phase.CLOSED
+        self._docket.status, self._docket.reason, self._docket.recorded = outcome.status, outcome.reason, True
         workflow.upsert_search_attributes([names.STATUS.value_set(outcome.status)])
         self._describe()
         await self._leave_bundle()
         await self._announce(outcome)
         return outcome
+
+    async def _recorded_soon(self, conclusion: Conclusion) -> Settled:
+        """Record the ending, if the ledger answers soon; what resists is left to a workflow that goes on trying."""
+        try:
+            return await steps.local(names.SETTLE, conclusion, Settled, steps.SETTLING)
+        except FailureError:
+            return Settled(outcome=conclusion.outcome, cards_due=True)
 
     async def _leave_bundle(self) -> None:
         """Have the card that is shared with others show the end."""
@@ -395,8 +406,8 @@ class ApprovalWorkflow:
             requester=self._request.requester,
             request_reason=self._request.reason,
             asked_by=self._request.asked_by,
-            status=self._docket.status,
-            reason=self._docket.reason,
+            status=self._docket.told_status,
+            reason=self._docket.reason if self._docket.told_status else None,
             payload=plan.payload if plan else None,
             payload_sha256=plan.payload_sha256 if plan else None,
             idempotency_key=plan.idempotency_key if plan else None,

@@ -60,6 +60,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.waiting import Waiting, outsiders
 
 
+_NOT_SAID = "Feishu could not say in time who asks, or in which chat; nobody was asked"
+
+
 @workflow.defn(name=names.APPROVAL)
 class ApprovalWorkflow:
     """Waits for a person's decision on one call, lets exactly that call run, and says how it ended."""
@@ -126,15 +129,13 @@ class ApprovalWorkflow:
 
     async def _resolve(self, unknown: Unknowns, deadline: datetime) -> Resolved:
         """Ask Feishu until it answers, the deadline passes, or nobody wants to know any more."""
-        docket, limit = self._docket, max(deadline - workflow.now(), timedelta(seconds=1))
-        asking = asyncio.create_task(steps.outbound(names.RESOLVE, unknown, Resolved, limit))
+        docket = self._docket
+        asking = asyncio.create_task(_answer(unknown, max(deadline - workflow.now(), timedelta(seconds=1))))
         await workflow.wait_condition(lambda: asking.done() or docket.status is not None)
+        if docket.status is None and (resolved := await asking) is not None:
+            return resolved
         if docket.status is None:
-            try:
-                return await asking
-            except FailureError:
-                why = "Feishu could not say in time who asks, or in which chat; nobody was asked"
-                docket.end(Status.EXPIRED, AuditEvent.EXPIRE, reason=why)
+            docket.end(Status.EXPIRED, AuditEvent.EXPIRE, reason=_NOT_SAID)
         asking.cancel()
         self._ended_unasked = True
         return Resolved(refused=docket.reason or "it was withdrawn")
@@ -476,3 +477,11 @@ class ApprovalWorkflow:
 
     def _describe(self) -> None:
         workflow.set_current_details(details(self._state()))
+
+
+async def _answer(unknown: Unknowns, limit: timedelta) -> Resolved | None:
+    """What Feishu says, None if it does not in time."""
+    try:
+        return await steps.outbound(names.RESOLVE, unknown, Resolved, limit)
+    except FailureError:
+        return None

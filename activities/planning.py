@@ -27,6 +27,7 @@ from assent.messages import Preparation
 from assent.payload import canonical_payload, idempotency_key, scope_key, scope_of, sha256
 from assent.policy import Asking, Effective
 from assent.settings import Settings
+from assent.sizes import EDIT, text_size
 from ledger import Ledger, Twin
 
 _RESULT_TTL = timedelta(hours=1)
@@ -109,6 +110,11 @@ class Planner:
         if payload_sha256 == plan.payload_sha256:
             raise InvalidRequest("nothing was changed; approve the call as it is")
         first = plan.edit
+        proposed = first.proposed_payload if first else plan.payload
+        if text_size(payload, proposed) > EDIT:
+            raise InvalidRequest(
+                f"what was proposed and what it would become hold more than {EDIT} bytes together; propose it anew"
+            )
         effective = await self._effective(manifest, payload, plan.requester, plan.conversation)
         of_the_rule = self._of_the_rule(effective)
         twin = await self._ledger.twin(payload_sha256, self._settings.namespace, plan.requester)
@@ -125,7 +131,7 @@ class Planner:
                 "former_sha256": tuple({*plan.former_sha256, plan.payload_sha256} - {payload_sha256}),
                 "edit": Edit(
                     by=by,
-                    proposed_payload=first.proposed_payload if first else plan.payload,
+                    proposed_payload=proposed,
                     proposed_payload_sha256=first.proposed_payload_sha256 if first else plan.payload_sha256,
                     payload=payload,
                     payload_sha256=payload_sha256,

@@ -69,8 +69,10 @@ async def settle(
 
     settlement, entry: what was found out, and by whom. If nothing is said, the claim ended by itself.
     """
+    changed = [root.approval_id]  # what a ruling made of the claim is on record with it, whether it has ended or not
     if settlement is None or entry is None:
         settlement, entry = await _by_itself(connection, root)
+        changed = []
     row = insert(connection, settlements).values(
         consent=root.consent,
         settlement=settlement.model_dump_json(exclude={"content", "truncated", "also"}),
@@ -78,7 +80,7 @@ async def settle(
         settled_at=audit.stamp(settlement.settled_at),
     )
     if await inserted(connection, row.on_conflict_do_nothing()):
-        for approval_id in await waiting(connection, root.consent, limit=BATCH):
+        for approval_id in dict.fromkeys((*changed, *await waiting(connection, root.consent))):
             await audit.append(connection, approval_id, [entry])
     known = await _row(connection, root.consent)
     assert known is not None, "it is there"

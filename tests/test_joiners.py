@@ -11,9 +11,10 @@ import pytest
 from sqlalchemy import text
 from temporalio.client import WorkflowUpdateStage
 
-from assent import ApprovalHandle, RulingKind, names
+from assent import ApprovalHandle, InvalidRequest, RulingKind, names
 from assent.content import Content
 from assent.contracts import Plan, Ruled, Ruling, Status
+from assent.door import parse_request
 from assent.messages import Examination, FrozenCall, Report, ReportKind, Telling, ToolCall
 from ledger import ClaimState, Ending, Ledger
 from ledger.engine import writing
@@ -168,6 +169,13 @@ async def test_a_retry_has_a_number_that_none_had_before(ledger: Ledger) -> None
         assert (await ledger.begin(call, running)).right == "run"
         await ledger.finish(call, running, 1, LOST)
     assert made == [f"{plan.approval_id}#{n}" for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("name", ["transfer#1", "#2", "a#b#33"])
+def test_no_approval_has_the_name_of_a_retry(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="retry"):
+        parse_request(approval_id=name, tool="t", arguments={}, requester=ME)
+    assert parse_request(approval_id=f"{name}x", tool="t", arguments={}, requester=ME)
 
 
 async def test_a_promised_retry_outlives_its_review(ledger: Ledger) -> None:

@@ -103,12 +103,34 @@ class AuditRecord(Frozen):
     hash: str
 
 
+class Unknowns(Frozen):
+    """Input of *resolve*: what only Feishu can say, and the plan depends on."""
+
+    requester: Identity | None = None
+    """Whose other ids are asked for."""
+    message_id: Id | None = None
+    """The message whose chat is asked for."""
+
+
+class Resolved(Frozen):
+    """What *resolve* found out; or why it is not known."""
+
+    requester: Identity | None = None
+    """The requester, by every id that Feishu tells."""
+    chat_id: str | None = None
+    """The chat of the message."""
+    refused: str | None = None
+    """Why there is no answer, and never will be."""
+
+
 class Preparation(Frozen):
     """Input of *prepare*."""
 
     request: Request
     now: datetime
     deadline: datetime
+    resolved: Resolved | None = None
+    """What Feishu said, if it was asked."""
 
 
 class Prepared(Frozen):
@@ -123,6 +145,8 @@ class Prepared(Frozen):
     """The id belongs to another request."""
     outcome: Outcome | None = None
     """How this very request ended, when Temporal no longer knows."""
+    unknown: Unknowns | None = None
+    """What Feishu must be asked first; then nothing is stored yet."""
 
 
 class ReportKind(StrEnum):

@@ -23,6 +23,7 @@ SHOWING = "Showing"
 BUNDLE = "Bundle"
 
 PREPARE = "prepare"
+RESOLVE = "resolve"
 EXECUTE = "execute"
 PROBE = "probe"
 CLOSE_CLAIM = "close_claim"

@@ -47,8 +47,8 @@ async def register(
 ) -> Prepared:
     """Store the plan if there is none yet, and return the one that stands."""
     request_sha256, refused = request.sha256, storable(refused)
-    if stored := await _stored(connection, request.approval_id, request_sha256):
-        return stored
+    if standing := await stored(connection, request.approval_id, request_sha256):
+        return standing
     others = await _take_slot(connection, request, plan, now, namespace) if plan else ()
     if others and request.when_pending is WhenPending.FAIL:
         return Prepared(busy_with=others[0])
@@ -68,9 +68,9 @@ async def register(
         temporal_namespace=namespace,
     )
     if not await inserted(connection, row.on_conflict_do_nothing()):
-        stored = await _stored(connection, request.approval_id, request_sha256)
-        assert stored is not None, "a record is never deleted"
-        return stored
+        standing = await stored(connection, request.approval_id, request_sha256)
+        assert standing is not None, "a record is never deleted"
+        return standing
     asked = AuditEntry(
         event=AuditEvent.WRITE_REQUEST,
         at=now,
@@ -298,7 +298,7 @@ async def judge_late(connection: AsyncConnection, decision: Decision, now: datet
     return Verdict(kind=kind, status=outcome.status, decided_by=outcome.decided_by)
 
 
-async def _stored(connection: AsyncConnection, approval_id: str, request_sha256: str) -> Prepared | None:
+async def stored(connection: AsyncConnection, approval_id: str, request_sha256: str) -> Prepared | None:
     """What was prepared before, as it was then: edits since belong to a run that was reset."""
     row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
     if row is None:

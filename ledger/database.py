@@ -136,6 +136,11 @@ class Ledger:
         async with writing(self._engine) as connection:
             return await approvals.register(connection, request, plan, refused, now, open_until, namespace)
 
+    async def prepared(self, request: Request) -> Prepared | None:
+        """What was prepared for a request before, if anything was."""
+        async with writing(self._engine) as connection:
+            return await approvals.stored(connection, request.approval_id, request.sha256)
+
     async def settle(self, conclusion: Conclusion) -> Outcome:
         async with writing(self._engine) as connection:
             outcome = await approvals.settle(connection, conclusion)
@@ -279,6 +284,14 @@ class Ledger:
     async def person(self, identity: Identity) -> Person:
         async with reading(self._engine) as connection:
             return await persons.person(connection, identity)
+
+    async def learn(self, identity: Identity) -> None:
+        """Remember that these ids, which were proved together, are one person's."""
+        async with reading(self._engine) as connection:
+            if await persons.is_known(connection, identity):
+                return
+        async with writing(self._engine) as connection:
+            await persons.learn(connection, identity)
 
     # Grants and the policy
 

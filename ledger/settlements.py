@@ -33,11 +33,10 @@ async def settlement_of(connection: AsyncConnection, approval_id: str) -> Settle
     ended = (await connection.execute(status)).scalar_one_or_none()
     if ended not in (None, Status.FROZEN):
         return None
-    if ended is None and own.consent == root.consent and await _row(connection, root.consent) is None:
-        return None  # it may simply have run
-    settlement = await standing(connection, root)
-    if settlement is None:
+    row = await _row(connection, root.consent)
+    if row is None:
         return None
+    settlement = Settlement.model_validate_json(row.settlement)
     settlement = await _naming_others(connection, settlement, root)
     path = await path_of(connection, own)
     return _with_content(settlement, path[-1]) if is_readable(path) else settlement
@@ -130,8 +129,7 @@ async def frozen(connection: AsyncConnection, approval_id: str) -> FrozenStandin
     root = await root_of(connection, approval_id)
     if own is None or root is None or own.answer == ReportKind.REPLAYED:
         return None
-    is_retried = root.state == ClaimState.STARTED and root.consent != own.consent
-    is_open = is_retried or root.state == ClaimState.UNKNOWN
+    is_open = root.state == ClaimState.UNKNOWN or own.consent != root.consent
     if not is_open and await settlement_of(connection, approval_id) is None:
         return None
     answered = _answered(root.consent)

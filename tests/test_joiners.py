@@ -199,12 +199,13 @@ async def test_nothing_is_settled_by_anybody_while_a_retry_is_promised(ledger: L
     while_it_runs = await ledger.rule(said(plan, RulingKind.EXECUTED))
     assert (while_it_runs.kind, while_it_runs.consent) == ("retrying", promised.consent)
     await ledger.finish(call, running, 1, Ending(state=ClaimState.EXECUTED, content=Content.of("done")))
-    settlement = await ledger.settlement(plan.approval_id)
-    assert settlement is not None, "though no review has heard of it"
+    assert await ledger.settlement(plan.approval_id) is None, "it is told once it is in the audit"
+    assert await ledger.untold("default", NOW.replace(year=NOW.year + 1)) != [], "the sweeper finds it"
+    settlement = (await ledger.rule(said(plan))).settlement
+    assert settlement is not None
     assert (settlement.kind, settlement.retried, settlement.settled_by) == ("executed", True, OPERATOR)
-    assert await ledger.untold("default", NOW.replace(year=NOW.year + 1)) != []
-    concluded = await ledger.rule(said(plan))
-    assert concluded.settlement == settlement
+    assert settlement == await ledger.settlement(plan.approval_id)
+    assert (await ledger.entries(plan.approval_id))[-1].event == "settle"
 
 
 async def test_a_call_found_executed_is_not_tried_again_and_who_asked_for_that_is_told(ledger: Ledger) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
@@ -41,11 +41,13 @@ with workflow.unsafe.imports_passed_through():
         Remembering,
         Report,
         ReportKind,
+        Resolved,
         Reviewing,
         Settled,
         Shelf,
         Supersession,
         ToolCall,
+        Unknowns,
         VerdictQuestion,
         Withdrawal,
     )
@@ -73,6 +75,8 @@ class ApprovalWorkflow:
         self._desk = ResultDesk(self._docket, self._post, self._continue, self._describe)
         self._reviewing = carried.reviewing if carried else None
         self._probed = False
+        self._ended_unasked = False
+        """Whether it ended while Feishu was asked what its plan depends on."""
         self._docket.resume()
 
     @workflow.run
@@ -102,11 +106,10 @@ class ApprovalWorkflow:
     # The steps
 
     async def _prepare(self) -> Prepared:
-        info = workflow.info()
-        preparation = Preparation(
-            request=self._request, now=workflow.now(), deadline=info.start_time + self._request.ttl
-        )
-        prepared = await steps.local(names.PREPARE, preparation, Prepared)
+        deadline = workflow.info().start_time + self._request.ttl
+        prepared = await self._planned(deadline)
+        if prepared.unknown is not None:
+            prepared = await self._planned(deadline, await self._resolve(prepared.unknown, deadline))
         if prepared.plan is None:
             self._phase = Phase.CLOSED if prepared.conflict or prepared.busy_with is not None else self._phase
             await self._leave_bundle()
@@ -116,6 +119,25 @@ class ApprovalWorkflow:
             busy = (self._request.thread_id, prepared.busy_with)
             raise ApplicationError("the conversation is busy", *busy, type="ConversationBusy")
         return prepared
+
+    async def _planned(self, deadline: datetime, resolved: Resolved | None = None) -> Prepared:
+        preparation = Preparation(request=self._request, now=workflow.now(), deadline=deadline, resolved=resolved)
+        return await steps.local(names.PREPARE, preparation, Prepared)
+
+    async def _resolve(self, unknown: Unknowns, deadline: datetime) -> Resolved:
+        """Ask Feishu until it answers, the deadline passes, or nobody wants to know any more."""
+        docket, limit = self._docket, max(deadline - workflow.now(), timedelta(seconds=1))
+        asking = asyncio.create_task(steps.outbound(names.RESOLVE, unknown, Resolved, limit))
+        await workflow.wait_condition(lambda: asking.done() or docket.status is not None)
+        if docket.status is None:
+            try:
+                return await asking
+            except FailureError:
+                why = "Feishu could not say in time who asks, or in which chat; nobody was asked"
+                docket.end(Status.EXPIRED, AuditEvent.EXPIRE, reason=why)
+        asking.cancel()
+        self._ended_unasked = True
+        return Resolved(refused=docket.reason or "it was withdrawn")
 
     def _recall(self, plan: Plan | None, outcome: Outcome) -> Outcome:
         """The ledger already knows how this request ended: nobody is asked again."""
@@ -248,13 +270,21 @@ class ApprovalWorkflow:
         return outcome
 
     async def _settle_unasked(self, refused: str | None) -> Outcome:
-        """The request could never run: nobody is asked."""
-        self._docket.status, self._docket.reason = Status.FAILED, refused
-        outcome = Outcome(approval_id=self._request.approval_id, status=Status.FAILED, reason=refused)
-        entry = AuditEntry(
-            event=AuditEvent.EXECUTE_FAILED, at=workflow.now(), once="execute_failed:unasked", error=refused
+        """The request could never run, or ended before it was known what it depends on: nobody is asked."""
+        docket = self._docket
+        if not self._ended_unasked:
+            docket.status, docket.reason = Status.FAILED, refused
+            entry = AuditEntry(
+                event=AuditEvent.EXECUTE_FAILED, at=workflow.now(), once="execute_failed:unasked", error=refused
+            )
+            docket.unwritten.append(entry)
+        assert docket.status is not None
+        outcome = Outcome(
+            approval_id=self._request.approval_id,
+            status=docket.status,
+            reason=docket.reason,
+            decided_by=docket.decided_by,
         )
-        self._docket.unwritten.append(entry)
         return await self._settle(outcome, local=False)
 
     async def _settle(self, outcome: Outcome, *, local: bool) -> Outcome:

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlread
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
-    from assent import names
+    from assent import names, sizes
     from assent.contracts import (
         Decision,
         DecisionKind,
@@ -389,6 +389,9 @@ class ApprovalWorkflow:
             (message,) = said
             carded = Carded.model_validate(message)
         except (ValidationError, ValueError, TypeError, RecursionError):
+            self._docket.malformed += 1
+            return
+        if sizes.size(carded) > sizes.STANDING:
             self._docket.malformed += 1
             return
         self._post.carded(carded)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.cards import CardActivities
-from activities.planning import Planner
+from activities.planning import Planner, Unresolved
 from assent import names
+from assent.contracts import Identity
 from assent.errors import InvalidRequest
 from assent.messages import (
     AuditBatch,
@@ -26,7 +30,10 @@ from assent.messages import (
     Settled,
 )
 from assent.settings import Settings
+from cards import SIGNED
 from ledger import Ledger
+
+_log = logging.getLogger(__name__)
 
 CHUNK_CHARACTERS = 512 * 1024
 """How much of a large result one recall carries."""
@@ -34,6 +41,7 @@ MANY = 1000
 """How many names one recall carries."""
 PAGE = 20
 """How many tools or audit entries one recall carries: each may hold tens of kilobytes."""
+_LEARN_WITHIN = 1.0
 _LEEWAY = timedelta(hours=1)
 """How much longer than its plan allows an approval may count as open in its conversation."""
 
@@ -61,10 +69,15 @@ class ApprovalActivities:
         try:
             plan = await self._planner.plan(preparation)
             open_until = plan.deadline + plan.start_within + plan.timeout * plan.attempts + plan.result_ttl + _LEEWAY
+        except Unresolved as unresolved:
+            return await self._ledger.prepared(request) or Prepared(unknown=unresolved.unknown)
         except InvalidRequest as error:
             refused = str(error)
             open_until = preparation.now
-        return await self._ledger.register(request, plan, refused, now=preparation.now, open_until=open_until)
+        namespace = activity.info().namespace
+        return await self._ledger.register(
+            request, plan, refused, now=preparation.now, open_until=open_until, namespace=namespace
+        )
 
     @activity.defn(name=names.CLOSE_CLAIM)
     async def close_claim(self, closing: Closing) -> Report:
@@ -78,8 +91,18 @@ class ApprovalActivities:
     async def settle(self, conclusion: Conclusion) -> Settled:
         """Put the ending on record, then on the cards; the record stands whatever Feishu does."""
         outcome = await self._ledger.settle(conclusion)
+        await self._learn(judged.actor for judged in conclusion.judged if judged.proof in SIGNED)
         shown = self._cards is None or await self._cards.finish(outcome.approval_id)
         return Settled(outcome=outcome, cards_due=not shown)
+
+    async def _learn(self, proved: Iterable[Identity]) -> None:
+        """Every click teaches who is who, for free: nothing waits for that, and nothing depends on it."""
+        try:
+            async with asyncio.timeout(_LEARN_WITHIN):
+                for person in {(each.tenant_key, each.keys): each for each in proved if len(each.keys) > 1}.values():
+                    await self._ledger.learn(person.within(self._settings.feishu_tenant_key or None))
+        except Exception as error:
+            _log.warning("who clicked could not be remembered: %s", type(error).__name__)
 
     @activity.defn(name=names.RELEASE)
     async def release(self, release: Release) -> Report:
@@ -102,7 +125,7 @@ class ApprovalActivities:
                 ended = await self._ledger.outcome(question.approval_id) is not None  # then it is told, or withheld
                 return _chunk(None if ended else await self._ledger.result(question.approval_id), question.offset)
             case RecallKind.WAITING:
-                waiting, further = await self._ledger.waiting(question.offset, MANY)
+                waiting, further = await self._ledger.waiting(question.offset, MANY, activity.info().namespace)
                 return Recalled(approval_ids=waiting, next_offset=further)
             case RecallKind.GRANTS:
                 grants, further = await self._ledger.grants(question.offset, PAGE)
@@ -115,7 +138,8 @@ class ApprovalActivities:
                 manifests, further = await self._ledger.manifests(question.offset, PAGE)
                 return Recalled(manifests=manifests, next_offset=further)
             case RecallKind.SETTLEMENT:
-                return Recalled(settlement=await self._ledger.settlement(question.approval_id))
+                standing = await self._ledger.frozen(question.approval_id)
+                return Recalled(settlement=await self._ledger.settlement(question.approval_id), frozen=standing)
             case RecallKind.AUDIT:
                 records, further = await self._ledger.records(question.approval_id, question.offset, PAGE)
                 return Recalled(entries=records, next_offset=further)

@@ -18,13 +18,13 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
 from activities.bodies import Body, Raised, TimedOut
-from activities.policy import PolicyInForce
+from activities.policy import PolicyInForce, effective_now
 from assent import names
 from assent.content import Content, describe
 from assent.contracts import Plan, Status
 from assent.messages import Report, ReportKind, ToolCall
 from assent.payload import payload_arguments, sha256
-from assent.policy import Asking, objection
+from assent.policy import objection
 from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolResult
 from ledger import Beginning, ClaimState, Ending, Holder, Ledger, Right, is_refusal
 
@@ -37,7 +37,7 @@ RECORDING_LIMIT = timedelta(seconds=20)
 PROBE_LIMIT = timedelta(seconds=10)
 MAX_URL_CHARACTERS = 4000
 _PLANNED = (
-    *("tool", "idempotency_key", "manifest_sha256", "requester", "retry_safe", "attempts", "timeout"),
+    *("tool", "scope_key", "manifest_sha256", "requester", "retry_safe", "attempts", "timeout"),
     "permission",
 )
 """What the call must share with the ledger's plan, beside the payload."""
@@ -142,13 +142,20 @@ class ToolActivities:
         if plan is None:
             raise _Refused("the ledger holds no plan for what would run")
         hashes = {sha256(call.payload), sha256(plan.payload), call.payload_sha256, plan.payload_sha256}
-        if len(hashes) != 1 or any(getattr(plan, name) != getattr(call, name) for name in _PLANNED):
+        is_planned = len(hashes) == 1 and all(getattr(plan, name) == getattr(call, name) for name in _PLANNED)
+        if not is_planned or not await self._has_its_key(call, plan):
             raise _Refused("what would run is not what was approved")
         try:
             return tool, tool.parse(payload_arguments(call.payload)), plan
         except ValidationError as error:
             problems = "; ".join(_problem(e["loc"], e["msg"], tool) for e in error.errors())
             raise _Refused(f"invalid arguments: {problems}"[:2000]) from None
+
+    async def _has_its_key(self, call: ToolCall, plan: Plan) -> bool:
+        """Whether the key is the plan's, or that of a call of the same person's that the consent met as unknown."""
+        if call.idempotency_key == plan.idempotency_key:
+            return True
+        return call.idempotency_key == await self._ledger.key_of(call.retries or call.consent)
 
     async def _refuse_manifest(self, call: ToolCall) -> NoReturn:
         """This worker's tool is not the one that was shown: another worker's is, or nobody's any more."""
@@ -166,8 +173,8 @@ class ToolActivities:
         if len(call.approved_by) < needed:
             raise _Refused(f"{len(call.approved_by)} of {needed} have approved it")
         number, rules = await self._policy.numbered()
-        asking = Asking.of(call.payload, plan.requester, plan.conversation)
-        if why := objection(plan, rules.effective(tool.manifest, asking), call.approved_by):
+        effective = await effective_now(self._ledger, rules, tool.manifest, plan)
+        if why := objection(plan, effective, call.approved_by):
             raise _Refused(why)
         return number
 

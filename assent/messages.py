@@ -103,12 +103,34 @@ class AuditRecord(Frozen):
     hash: str
 
 
+class Unknowns(Frozen):
+    """Input of *resolve*: what only Feishu can say, and the plan depends on."""
+
+    requester: Identity | None = None
+    """Whose other ids are asked for."""
+    message_id: Id | None = None
+    """The message whose chat is asked for."""
+
+
+class Resolved(Frozen):
+    """What *resolve* found out; or why it is not known."""
+
+    requester: Identity | None = None
+    """The requester, by every id that Feishu tells."""
+    chat_id: str | None = None
+    """The chat of the message."""
+    refused: str | None = None
+    """Why there is no answer, and never will be."""
+
+
 class Preparation(Frozen):
     """Input of *prepare*."""
 
     request: Request
     now: datetime
     deadline: datetime
+    resolved: Resolved | None = None
+    """What Feishu said, if it was asked."""
 
 
 class Prepared(Frozen):
@@ -123,6 +145,8 @@ class Prepared(Frozen):
     """The id belongs to another request."""
     outcome: Outcome | None = None
     """How this very request ended, when Temporal no longer knows."""
+    unknown: Unknowns | None = None
+    """What Feishu must be asked first; then nothing is stored yet."""
 
 
 class ReportKind(StrEnum):
@@ -152,6 +176,8 @@ class Report(Frozen):
     content_sha256: str | None = None
     sealed: bool = False
     """Whether its content, which is not here, waits for a person to release it, or was withheld."""
+    idempotency_key: str | None = None
+    """The key of the call that is not known, where this is one of them: it may be older than what is known of whom."""
     attempts: int | None = None
     """How many attempts a probe's "not executed" speaks for: of one that begins later it knows nothing."""
 
@@ -162,6 +188,7 @@ _PLANNED = (
     "payload",
     "payload_sha256",
     "idempotency_key",
+    "scope_key",
     "manifest_sha256",
     "requester",
     "retry_safe",
@@ -180,6 +207,7 @@ class ToolCall(Frozen):
     payload: str
     payload_sha256: str
     idempotency_key: str
+    scope_key: str = ""
     manifest_sha256: str
     requester: Identity
     retry_safe: bool
@@ -380,7 +408,7 @@ class FrozenCall(Frozen):
     """Input of the frozen review: what may have happened, and how far finding out has come."""
 
     call: ToolCall
-    """The consented call; its consent is that of the latest attempt to make it."""
+    """The consented call, as it was first made."""
     queue: str
     risk: Risk
     has_cards: bool
@@ -392,12 +420,9 @@ class FrozenCall(Frozen):
     seen: Any = None
     """What the worker saw of the result, if it saw any."""
     frozen_at: datetime
-    joined: tuple[str, ...] = ()
-    """Other approvals that wait for the same answer."""
     remind_every: timedelta = timedelta(days=1)
     probes: int = 0
     reminders: int = 0
-    retries: int = 0
     settlement: Settlement | None = None
 
     @classmethod
@@ -439,8 +464,18 @@ class Examination(Frozen):
     frozen: FrozenCall
     ruling: Ruling | None = None
     report: Report | None = None
-    """What a probe, or the call when it was tried again, found out."""
+    """What a probe found out."""
     now: datetime
+    told: tuple[str, ...] = ()
+    """Whose cards are to show what was settled, beside those of the call's own approval."""
+
+
+class Retry(Frozen):
+    """An operator's word that a frozen call is to be tried again, as it stands in the ledger."""
+
+    consent: str
+    """Under which it is made."""
+    ruling: Ruling
 
 
 class Examined(Frozen):
@@ -452,6 +487,32 @@ class Examined(Frozen):
     """Whether it has been found out what became of it."""
     did_not_run: bool = False
     """Whether every attempt ended and said that nothing happened."""
+    waiting: int = 1
+    """How many approvals get the answer."""
+    joined: tuple[str, ...] = ()
+    """Some of them, beside the call's own."""
+    retries: int = 0
+    """How often it was tried again."""
+    retry: Retry | None = None
+    """The retry that was promised and has not been made."""
+    told: bool = False
+    """Whether everybody has been told what was settled."""
+
+
+class Telling(Frozen):
+    """Input of *tell*: whose frozen call was settled, and how far telling those who waited has come."""
+
+    approval_id: str
+    after: str = ""
+
+
+class Told(Frozen):
+    """Some of those who waited, in order; none where nobody is left."""
+
+    approval_ids: tuple[str, ...] = ()
+    """Those of them who have cards."""
+    after: str | None = None
+    """Where the rest begins, if there may be one."""
 
 
 class RecallKind(StrEnum):
@@ -503,6 +564,15 @@ class Policy(Frozen):
     since: datetime
 
 
+class FrozenStanding(Frozen):
+    """Where an approval stands whose call may have happened."""
+
+    idempotency_key: str
+    """What its review is found by."""
+    asked_by: tuple[str, ...] = ()
+    """The tokens with which it, or another that gets the same answer, was asked for."""
+
+
 class Recalled(Frozen):
     """What the ledger remembers."""
 
@@ -510,6 +580,8 @@ class Recalled(Frozen):
     outcome: Outcome | None = None
     verdict: Verdict | None = None
     settlement: Settlement | None = None
+    frozen: FrozenStanding | None = None
+    """Where it stands, if its call may have happened, or might have until that was settled."""
     chunk: str | None = None
     manifests: tuple[Manifest, ...] = ()
     entries: tuple[AuditRecord, ...] = ()

@@ -55,6 +55,7 @@ from assent.messages import (
     Asked,
     AuditRecord,
     BundleAsked,
+    FrozenStanding,
     Policy,
     Recall,
     Recalled,
@@ -100,6 +101,10 @@ class TemporalDoor:
     async def settled(self, approval_id: str) -> Settlement | None:
         """What was settled of a frozen call, if anything was."""
         return await self._reviews.settled(approval_id)
+
+    async def frozen_standing(self, approval_id: str) -> FrozenStanding:
+        """Where an approval stands whose call may have happened. Raises NotFrozen where there is no such question."""
+        return await self._reviews.standing(approval_id)
 
     async def review(self, approval_id: str) -> Review:
         """The open question of a frozen call. Raises NotFrozen where there is none."""

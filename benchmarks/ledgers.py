@@ -12,9 +12,10 @@ from typing import Any
 from sqlalchemy import Connection, event
 
 from assent.content import Content
-from assent.contracts import Manifest, Outcome, Plan, Request
+from assent.contracts import Identity, Manifest, Outcome, Plan, Request
 from assent.messages import Conclusion, Policy, Prepared, Report, ReportKind, ToolCall
-from ledger import Beginning, Ending, Holder, Ledger, Right
+from assent.persons import Person
+from ledger import Beginning, Ending, Holder, Ledger, Right, Twin
 
 STEPS = (
     *("manifest", "policy", "twin", "register", "record", "intend", "sent"),
@@ -107,7 +108,14 @@ class NoLedger(Ledger):
         return self._manifests.get(tool)
 
     async def register(
-        self, request: Request, plan: Plan | None, refused: str | None, *, now: datetime, open_until: datetime
+        self,
+        request: Request,
+        plan: Plan | None,
+        refused: str | None,
+        *,
+        now: datetime,
+        open_until: datetime,
+        namespace: str | None = None,
     ) -> Prepared:
         if plan is not None:
             self._plans[request.approval_id] = plan
@@ -116,7 +124,10 @@ class NoLedger(Ledger):
     async def policy(self) -> Policy | None:
         return None
 
-    async def twin(self, payload_sha256: str, namespace: str) -> str | None:
+    async def person(self, identity: Identity) -> Person:
+        return Person.of(identity)
+
+    async def twin(self, payload_sha256: str, namespace: str, requester: Identity) -> Twin | None:
         return None
 
     async def plan(self, approval_id: str, payload_sha256: str | None = None) -> Plan | None:

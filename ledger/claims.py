@@ -13,7 +13,7 @@ from assent.content import Content, storable
 from assent.contracts import Frozen, Permission, Status
 from assent.messages import AuditEntry, AuditEvent, Closing, Report, ReportKind, ToolCall
 from assent.payload import sha256
-from ledger import attempts, audit, grants, policies
+from ledger import attempts, audit, grants, policies, requesters
 from ledger.attempts import Holder, held
 from ledger.engine import insert, inserted
 from ledger.results import claim_of, report, result_of, root_of
@@ -82,6 +82,10 @@ async def begin(
     own = await claim_of(connection, call.consent)
     if own is not None:
         return await _begin_again(connection, own, call, holder, now, policy)
+    met = await requesters.meet(connection, call)
+    if met is None:
+        return _not_begun(requesters.NOT_COMPARABLE)
+    call = met
     if may_start:
         if hindrance := await _hindrance(connection, call, now, policy):
             return hindrance
@@ -102,7 +106,7 @@ async def _hindrance(
     if policy is not None and await policies.number_in_force(connection) != policy:
         return Beginning(right=Right.LOOK_AGAIN)
     if twin := await _frozen_twin(connection, call):
-        return _not_begun(frozen_twin(twin))
+        return _not_begun(twin.reason)
     if call.retries is None:
         return await _refused_grant(connection, call, now)  # an operator's word needs no grant
     return await _refused_retry(connection, call, call.retries)
@@ -112,25 +116,12 @@ def _not_begun(reason: str) -> Beginning:
     return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=reason))
 
 
-def frozen_twin(approval_id: str) -> str:
-    return f"approval {approval_id} began the same call, and whether it took effect is not known; settle that first"
-
-
-async def twin_of(connection: AsyncConnection, payload_sha256: str, namespace: str) -> str | None:
-    """An approval of this namespace whose identical call is frozen."""
-    found = await connection.execute(
-        select(claims.c.approval_id, claims.c.idempotency_key).where(
-            claims.c.payload_sha256 == payload_sha256, claims.c.state == ClaimState.UNKNOWN
-        )
-    )
-    return next((row.approval_id for row in found if row.idempotency_key.startswith(f"{namespace}:")), None)
-
-
-async def _frozen_twin(connection: AsyncConnection, call: ToolCall) -> str | None:
+async def _frozen_twin(connection: AsyncConnection, call: ToolCall) -> requesters.Twin | None:
     """What keeps a call from running: another one, the same but for its key, of which nobody knows."""
     if call.retry_safe or await _active(connection, call.idempotency_key) is not None:
         return None  # the same key: what holds it decides
-    return await twin_of(connection, call.payload_sha256, call.idempotency_key.partition(":")[0])
+    namespace = call.idempotency_key.partition(":")[0]
+    return await requesters.twin_of(connection, call.payload_sha256, namespace, call.requester)
 
 
 async def _refused_grant(connection: AsyncConnection, call: ToolCall, now: datetime) -> Beginning | None:
@@ -236,6 +227,7 @@ async def close(connection: AsyncConnection, closing: Closing) -> Report:
     await audit.lock(connection, closing.approval_id)
     await audit.append(connection, closing.approval_id, closing.entries)
     if await claim_of(connection, closing.consent) is None:
+        closing = await requesters.meet_late(connection, closing)
         other = await _active(connection, closing.idempotency_key)
         if other is not None and other.payload_sha256 == closing.payload_sha256:
             if other.state == ClaimState.STARTED:
@@ -348,9 +340,15 @@ async def _claimed(connection: AsyncConnection, asking: ToolCall | Closing, stat
         approval_id=asking.approval_id,
         payload_sha256=asking.payload_sha256,
         state=state,
+        **(_asked_for(asking) if isinstance(asking, ToolCall) else {}),
         **known,
     )
     return await inserted(connection, row.on_conflict_do_nothing())
+
+
+def _asked_for(call: ToolCall) -> dict[str, Any]:
+    requester = call.requester.model_dump_json(exclude_none=True)
+    return {"scope_key": call.scope_key or call.idempotency_key, "requester": requester}
 
 
 async def _active(connection: AsyncConnection, idempotency_key: str) -> Row[Any] | None:

@@ -16,7 +16,7 @@ from assent import Approvers, Identity, Risk
 from assent.content import Content
 from assent.contracts import Plan, Request
 from assent.messages import Closing, ReportKind, ToolCall
-from assent.payload import canonical_payload, idempotency_key, sha256
+from assent.payload import canonical_payload, idempotency_key, scope_key, sha256
 from ledger import ClaimState, Ending, Holder, Ledger, Right
 from ledger.engine import writing
 from ledger.schema import late_results
@@ -49,9 +49,8 @@ async def consent(ledger: Ledger, *, message: str | None = None, retry_safe: boo
         tool="send",
         payload=payload,
         payload_sha256=sha256(payload),
-        idempotency_key=idempotency_key(
-            "test", sha256(payload), approval_id=request.approval_id, message_id=request.message_id, scope=None
-        ),
+        idempotency_key=idempotency_key("test", f"message:{request.message_id}", "open_id:ou_me", sha256(payload)),
+        scope_key=scope_key("test", f"message:{request.message_id}", sha256(payload)),
         manifest_sha256="",
         requester=ME,
         retry_safe=retry_safe,

@@ -57,13 +57,14 @@ def write_tokens(directory: Path, agents: dict[str, dict[str, Any]] | None = Non
 class Web:
     """The webhook over a service, in this process, without sockets."""
 
-    def __init__(self, service: Service, directory: Path) -> None:
+    def __init__(self, service: Service, directory: Path, agents: dict[str, dict[str, Any]] | None = None) -> None:
         self.service = service
+        self._agents = agents
         self.app = self.another(directory)
 
     def another(self, directory: Path) -> FastAPI:
         """Another process's webhook: the same settings, nothing in common."""
-        settings = self.service.settings.model_copy(update={"tokens": write_tokens(directory)})
+        settings = self.service.settings.model_copy(update={"tokens": write_tokens(directory, self._agents)})
         return create_app(settings, self.service.client)
 
     def transport(self, app: FastAPI | None = None) -> httpx.ASGITransport:

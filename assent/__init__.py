@@ -40,6 +40,7 @@ from assent.errors import (
     ConversationBusy,
     InvalidRequest,
     InvalidTool,
+    LedgerNeeded,
     NotAllowed,
     NotFrozen,
     RulingRefused,
@@ -48,6 +49,7 @@ from assent.errors import (
 )
 from assent.handle import ApprovalHandle
 from assent.messages import AuditRecord, RevokedKind
+from assent.reader import LedgerReader
 from assent.sync import SyncApproval, SyncAssent
 from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool
 
@@ -74,6 +76,8 @@ __all__ = [
     "Identity",
     "InvalidRequest",
     "InvalidTool",
+    "LedgerNeeded",
+    "LedgerReader",
     "NotAllowed",
     "NotFrozen",
     "Outcome",

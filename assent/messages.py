@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Self
 
+from pydantic import AwareDatetime
+
 from assent.contracts import (
     Address,
     Approvers,
@@ -16,7 +18,6 @@ from assent.contracts import (
     Id,
     Identity,
     Judged,
-    Manifest,
     Outcome,
     Permission,
     Plan,
@@ -27,7 +28,7 @@ from assent.contracts import (
     Ruling,
     RulingKind,
     Settlement,
-    State,
+    Stage,
     Surface,
     Text,
     Verdict,
@@ -451,32 +452,51 @@ class Examined(Frozen):
 
 
 class RecallKind(StrEnum):
-    RECORD = "record"
     VERDICT = "verdict"
-    CONTENT = "content"
-    TOOLS = "tools"
-    AUDIT = "audit"
-    SETTLEMENT = "settlement"
-    RESULT = "result"
-    """The result that waits to be released, for whoever decides about it."""
-    WAITING = "waiting"
-    """The approvals that are open."""
-    GRANTS = "grants"
+    """What a decision is told that came after the end."""
     REVOKE = "revoke"
-    POLICY = "policy"
+    """End a remembered decision."""
+    REVIEW = "review"
+    """Which review a frozen call has, and whether it is settled."""
+
+
+class LateDecision(Frozen):
+    """A decision that came after the end: who decided what about which payload, without any of the words."""
+
+    approval_id: Id
+    kind: DecisionKind
+    payload_sha256: Id | None = None
+    actor: Identity
+    event_id: Id
+    delivery_id: Id | None = None
+    stage: Stage = Stage.CALL
+    message_id: Id | None = None
+    received_at: AwareDatetime | None = None
+    surface: Surface = Surface.TEMPORAL
+    proof: Id = "temporal"
+
+    @classmethod
+    def of(cls, decision: Decision) -> Self:
+        return cls.model_validate({name: getattr(decision, name) for name in cls.model_fields})
+
+    def decision(self) -> Decision:
+        return Decision.model_validate(dict(self))
 
 
 class Recall(Frozen):
-    """A question to the ledger, asked through Temporal by a client that has no database."""
+    """A question to the ledger from a door that has no database. It lives in Temporal's history: ids and hashes only.
+
+    What is read of the ledger is read from the ledger, never through here.
+    """
 
     kind: RecallKind
     approval_id: str = ""
-    decision: Decision | None = None
-    offset: int = 0
-    """Where to go on: a character of the content, a tool, an entry of the audit, an approval, a grant."""
+    decision: LateDecision | None = None
+    ruling_id: str | None = None
+    """The ruling of which it is asked whether it settled the call."""
     grant_id: str = ""
     actor: Identity | None = None
-    """Who revokes a grant; whose approvals are meant."""
+    """Who revokes a grant."""
     surface: Surface = Surface.CLIENT
 
 
@@ -497,22 +517,24 @@ class Policy(Frozen):
     since: datetime
 
 
-class Recalled(Frozen):
-    """What the ledger remembers."""
+class ReviewRecord(Frozen):
+    """The review that an approval's call has, or would have."""
 
-    state: State | None = None
-    outcome: Outcome | None = None
+    review_id: str
+    """Its workflow."""
+    payload_sha256: str
+    settled: Settlement | None = None
+    """What was settled, without the content and without the operator's words."""
+    is_this_ruling: bool = False
+    """Whether it was settled by the ruling that is asked about."""
+
+
+class Recalled(Frozen):
+    """What the ledger says to a door that has no database."""
+
     verdict: Verdict | None = None
-    settlement: Settlement | None = None
-    chunk: str | None = None
-    manifests: tuple[Manifest, ...] = ()
-    entries: tuple[AuditRecord, ...] = ()
-    approval_ids: tuple[str, ...] = ()
-    grants: tuple[Grant, ...] = ()
     revoked: RevokedKind | None = None
-    policy: Policy | None = None
-    next_offset: int | None = None
-    """Where the rest begins, if there is more."""
+    review: ReviewRecord | None = None
 
 
 class Member(Frozen):

@@ -42,6 +42,7 @@ from assent.wire import (
     NewCancellation,
     NewDecision,
     NewRuling,
+    PolicyView,
     Revoked,
     SettlementView,
     ToolList,
@@ -155,6 +156,10 @@ class HttpDoor:
 
     async def tools(self) -> list[ToolDescription]:
         return [*_read(await self._insist("GET", "/v1/tools"), ToolList).tools]
+
+    async def rules(self) -> PolicyView:
+        """The operator's policy, and all that the tools say of themselves; for tokens that may read them."""
+        return _read(await self._insist("GET", "/v1/policy"), PolicyView)
 
     async def audit(self, approval_id: str) -> list[AuditRecord]:
         return [*_read(await self._insist("GET", f"/v1/audit/{path_segment(approval_id)}"), AuditTrail).entries]

@@ -101,8 +101,9 @@ class Settings(BaseSettings):
     callback_secret: SecretStr = SecretStr("")
     """Signs completion callbacks."""
     host: str = "127.0.0.1"
-    """Where the webhook listens."""
-    port: Annotated[int, Field(ge=0, le=65535)] = 8500
+    """Where the API or the webhook listens."""
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """And on which port; else the API on 8500, the webhook on 8501."""
 
     @field_validator("operators", mode="before")
     @classmethod

@@ -22,8 +22,9 @@ from assent import names
 from assent.contracts import Ruled, RuledKind, Ruling, Settlement
 from assent.door import FrozenReview
 from assent.errors import AssentError, NotFrozen, RulingRefused, Unavailable
-from assent.messages import AuditEvent, Examined, FrozenCall, Recall, Recalled, RecallKind
+from assent.messages import Examined, FrozenCall, Recall, Recalled, RecallKind, ReviewRecord
 from assent.temporal import NO_SERVER, no_answer, unavailable
+from assent.temporal_ledger import TemporalLedger
 
 _RULED_WITHIN = timedelta(seconds=20)
 
@@ -51,9 +52,10 @@ class Review(NamedTuple):
 class TemporalReviews:
     """The reviews of frozen calls."""
 
-    def __init__(self, client: Client, recall: Recalling) -> None:
+    def __init__(self, client: Client, recall: Recalling, ledger: TemporalLedger) -> None:
         self._client = client
         self._recall = recall
+        self._ledger = ledger
 
     async def frozen(self, *, limit: int) -> AsyncIterator[FrozenReview]:
         query = f'WorkflowType = "{names.FROZEN_REVIEW}" AND ExecutionStatus = "Running"'
@@ -64,13 +66,15 @@ class TemporalReviews:
             raise unavailable(error) from error
 
     async def settle(self, approval_id: str, ruling: Ruling) -> Ruled:
-        settled, review = await asyncio.gather(self.settled(approval_id), self._review(approval_id))
-        if settled:
-            return await self._was_settled(approval_id, ruling, settled)
-        await self._looked_at(review, approval_id)  # says if the open review of this key is about other approvals
+        record = await self._record(approval_id, ruling.ruling_id)
+        if ruling.payload_sha256 is not None and ruling.payload_sha256 != record.payload_sha256:
+            raise RulingRefused(approval_id, "Tampered", "the ruling is about another payload than the one that froze")
+        if record.settled:
+            return await self._was_settled(record)
+        await self._looked_at(record.review_id, approval_id)  # says if the review of this key is about other approvals
         try:
             async with asyncio.timeout(_RULED_WITHIN.total_seconds() + 0.1):
-                ruled: Ruled = await self._client.get_workflow_handle(review).execute_update(
+                ruled: Ruled = await self._client.get_workflow_handle(record.review_id).execute_update(
                     names.SETTLE_REVIEW, ruling, id=ruling.ruling_id, result_type=Ruled, rpc_timeout=_RULED_WITHIN
                 )
                 return ruled
@@ -81,13 +85,18 @@ class TemporalReviews:
                 raise unavailable(error) from error
         except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError):
             raise no_answer() from None
-        if settled := await self.settled(approval_id):
-            return await self._was_settled(approval_id, ruling, settled)
+        record = await self._record(approval_id, ruling.ruling_id)
+        if record.settled:
+            return await self._was_settled(record)
         raise NotFrozen(approval_id)
+
+    async def was_settled(self, approval_id: str) -> Settlement | None:
+        """What was settled, if anything was, without the content and the operator's words."""
+        return (await self._record(approval_id)).settled
 
     async def review(self, approval_id: str) -> Review:
         """What may have happened, as its review knows it. Raises NotFrozen where there is no question about it."""
-        return await self._looked_at(await self._review(approval_id), approval_id)
+        return await self._looked_at((await self._record(approval_id)).review_id, approval_id)
 
     async def _looked_at(self, review_id: str, approval_id: str) -> Review:
         workflow = self._client.get_workflow_handle(review_id)
@@ -108,42 +117,43 @@ class TemporalReviews:
             raise NotFrozen(approval_id)
         return review
 
-    async def settled(self, approval_id: str) -> Settlement | None:
-        """What was settled of a frozen call, if anything was."""
-        return (await self._recall(Recall(kind=RecallKind.SETTLEMENT, approval_id=approval_id))).settlement
-
     async def settlement(self, approval_id: str) -> Settlement:
         """Wait until a frozen call is settled, however long."""
         while True:
-            if settled := await self.settled(approval_id):
+            if settled := await self._ledger.settled(approval_id):
                 return settled
             try:
-                await self._client.get_workflow_handle(await self._review(approval_id)).result()
+                await self._client.get_workflow_handle(await self._review_id(approval_id)).result()
             except WorkflowFailureError as error:
                 raise AssentError(f"the review of approval {approval_id!r} was ended by hand in Temporal") from error
             except RPCError as error:
-                if error.status is RPCStatusCode.NOT_FOUND and not await self.settled(approval_id):
+                if error.status is RPCStatusCode.NOT_FOUND and not await self._ledger.settled(approval_id):
                     raise NotFrozen(approval_id) from error
                 if error.status is not RPCStatusCode.NOT_FOUND and error.status not in NO_SERVER:
                     raise unavailable(error) from error
                 await asyncio.sleep(1)
 
-    async def _was_settled(self, approval_id: str, ruling: Ruling, settled: Settlement) -> Ruled:
+    async def _was_settled(self, record: ReviewRecord) -> Ruled:
         """What a ruling on a settled call is told: the same as the first time, if it is the one that settled it."""
-        offset = 0 if ruling.ruling_id is not None else None
-        while offset is not None:
-            recalled = await self._recall(Recall(kind=RecallKind.AUDIT, approval_id=approval_id, offset=offset))
-            for record in recalled.entries:
-                if record.entry.event is AuditEvent.SETTLE and record.entry.event_id == ruling.ruling_id:
-                    return Ruled(kind=RuledKind.SETTLED, settlement=settled)
-            offset = recalled.next_offset
-        return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=settled)
+        assert record.settled is not None
+        kind = RuledKind.SETTLED if record.is_this_ruling else RuledKind.ALREADY_SETTLED
+        whole = await self._ledger.settled(record.settled.approval_id) if self._ledger.can_read else None
+        return Ruled(kind=kind, settlement=whole or record.settled)
 
-    async def _review(self, approval_id: str) -> str:
-        recalled = await self._recall(Recall(kind=RecallKind.RECORD, approval_id=approval_id))
-        if recalled.state is None or recalled.state.idempotency_key is None:
+    async def _review_id(self, approval_id: str) -> str:
+        """The review that a frozen call has: of who can read the ledger, no worker is asked for it."""
+        state = await self._ledger.reader.state(approval_id)
+        key = state.idempotency_key if state else None
+        if key is None:
             raise NotFrozen(approval_id)
-        return names.review_workflow(recalled.state.idempotency_key)
+        return names.review_workflow(key)
+
+    async def _record(self, approval_id: str, ruling_id: str | None = None) -> ReviewRecord:
+        question = Recall(kind=RecallKind.REVIEW, approval_id=approval_id, ruling_id=ruling_id)
+        record = (await self._recall(question)).review
+        if record is None:
+            raise NotFrozen(approval_id)
+        return record
 
 
 async def _listed(found: WorkflowExecution) -> FrozenReview:

@@ -4,6 +4,7 @@ from ledger.claims import Beginning, Ending, Holder, Right
 from ledger.database import Ledger
 from ledger.engine import is_refusal
 from ledger.messages import Message, MessageKind, Record, Shown, Slot, bundle_slot
+from ledger.reader import Reader
 from ledger.reviews import Orphan
 from ledger.schema import ClaimState
 
@@ -16,6 +17,7 @@ __all__ = [
     "Message",
     "MessageKind",
     "Orphan",
+    "Reader",
     "Record",
     "Right",
     "Shown",

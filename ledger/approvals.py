@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.content import storable
@@ -26,6 +26,7 @@ from assent.contracts import (
 from assent.judgement import after_ending, concluded, objection, refusal_entry
 from assent.messages import AuditEntry, AuditEvent, Closing, Conclusion, Prepared, ReportKind
 from assent.payload import sha256
+from assent.reader import Subject
 from ledger import audit, claims, results
 from ledger.engine import insert, inserted
 from ledger.messages import MessageKind, judged_of, messages_of
@@ -149,15 +150,30 @@ async def waiting(
     connection: AsyncConnection, now: datetime, offset: int, limit: int
 ) -> tuple[tuple[Plan, ...], int | None]:
     """The plans of open approvals from *offset* on, the oldest first, and where the rest begins."""
-    page = (
-        select(approvals)
-        .where(approvals.c.status.is_(None), approvals.c.plan.is_not(None))
-        .where(approvals.c.open_until > audit.stamp(now))
-        .order_by(approvals.c.created_at, approvals.c.approval_id)
-    )
+    page = select(approvals).where(*_open(now)).order_by(approvals.c.created_at, approvals.c.approval_id)
     rows = (await connection.execute(page.offset(offset).limit(limit + 1))).all()
     plans = tuple([await standing_plan(connection, row) for row in rows[:limit]])
     return plans, offset + limit if len(rows) > limit else None
+
+
+async def waiting_ids(
+    connection: AsyncConnection, now: datetime, offset: int, limit: int
+) -> tuple[tuple[str, ...], int | None]:
+    """The ids of open approvals from *offset* on, the oldest first, and where the rest begins."""
+    page = select(approvals.c.approval_id).where(*_open(now)).order_by(approvals.c.created_at, approvals.c.approval_id)
+    found = (await connection.execute(page.offset(offset).limit(limit + 1))).scalars().all()
+    return tuple(found[:limit]), offset + limit if len(found) > limit else None
+
+
+def _open(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    return approvals.c.status.is_(None), approvals.c.plan.is_not(None), approvals.c.open_until > audit.stamp(now)
+
+
+async def subject_of(connection: AsyncConnection, approval_id: str) -> Subject | None:
+    """What an approval is about, in one statement, and no more where there is none."""
+    found = select(approvals.c.tool, approvals.c.requester).where(approvals.c.approval_id == approval_id)
+    row = (await connection.execute(found)).first()
+    return Subject(tool=row.tool, requester=Identity.model_validate_json(row.requester)) if row else None
 
 
 async def state_of(connection: AsyncConnection, approval_id: str) -> State | None:

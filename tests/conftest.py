@@ -28,7 +28,7 @@ from assent.payload import sha256
 from assent.settings import Settings
 from assent.tools import registry
 from cards import Wording
-from ledger import Ledger
+from ledger import Ledger, Reader
 from tests import order, parts
 from tests import tools as tools_for_tests
 from tests.nursery import Nursery
@@ -202,7 +202,7 @@ async def open_service(
         for worker in (*own, *tool_workers(client, ledger, registry)):
             if worker.task_queue != "nobody":
                 await stack.enter_async_context(worker)
-    return Service(client, ledger, settings, await Assent.connect(client=client))
+    return Service(client, ledger, settings, await Assent.connect(client=client, reader=Reader(ledger)))
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])

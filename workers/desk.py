@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -11,6 +12,7 @@ from urllib.parse import unquote
 
 from fastapi import APIRouter, Depends, Request, Response, Security
 from fastapi import Path as InPath
+from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter
@@ -19,7 +21,9 @@ from assent.contracts import Id, Stage, State
 from assent.door import Approval, FrozenReview
 from assent.errors import ApprovalConflict, ApprovalInterrupted, ApprovalNotFound, ConversationBusy, Unhashable
 from assent.problems import Code, problem_of
+from assent.reader import Stored
 from assent.temporal_door import TemporalDoor
+from ledger import Reader
 from workers import strict_json
 from workers.problems import Refusal, documented, refuse
 from workers.tokens import Agent, Tokens
@@ -37,6 +41,7 @@ class Desk:
     """What the API works with."""
 
     door: TemporalDoor
+    reader: Reader
     tokens: Tokens
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the process is to end: nobody is kept waiting any longer."""
@@ -135,14 +140,23 @@ def may_list(agent: Agent, line: Approval | FrozenReview) -> bool:
 
 
 async def visible(desk: Desk, agent: Agent, approval_id: str) -> State:
-    """The approval, if this agent may see it; to anyone else it looks like none."""
+    """The approval, if this agent may see it; to anyone else it looks like none.
+
+    Whoever may not see it costs the same statements as an id that nobody has: how long it takes tells nothing.
+    """
+    subject = await desk.reader.subject(approval_id)
+    if subject is not None and not agent.may_see(subject.tool, subject.requester):
+        subject, asked = None, uuid.uuid4().hex
+    else:
+        asked = approval_id
     try:
-        state = await desk.door.state(approval_id, STATE_WITHIN)
-    except (ApprovalInterrupted, ApprovalConflict, ConversationBusy):
-        recorded = await desk.door.recorded_state(approval_id)
-        if agent.may_see(recorded.tool, recorded.requester):
-            raise
+        state = await desk.door.state(asked, STATE_WITHIN)
+    except ApprovalNotFound:
         raise ApprovalNotFound(approval_id) from None
+    except (ApprovalInterrupted, ApprovalConflict, ConversationBusy):
+        if subject is None:
+            raise ApprovalNotFound(approval_id) from None
+        raise
     if not agent.may_see(state.tool, state.requester):
         raise ApprovalNotFound(approval_id)
     return state
@@ -185,3 +199,9 @@ def told(agent: Agent, state: State) -> State:
         for judged in state.decisions
     )
     return state.model_copy(update={"result_sha256": None, "decisions": decisions})
+
+
+def streamed(found: Stored) -> StreamingResponse:
+    """A stored result on its way, a piece at a time: no process holds the whole of it."""
+    headers = {"Content-Length": str(found.size)}
+    return StreamingResponse(found.chunks(), headers=headers, media_type="application/json")

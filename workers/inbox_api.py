@@ -14,7 +14,7 @@ from assent.inbox import awaits
 from assent.messages import RevokedKind
 from assent.problems import Code, problem
 from assent.wire import GrantList, Inbox, Revoked
-from workers.desk import MOST_LISTED, ApprovalId, Desk, TheAgent, TheDesk, agents_router, unquoted, visible
+from workers.desk import MOST_LISTED, ApprovalId, Desk, TheAgent, TheDesk, agents_router, streamed, unquoted, visible
 from workers.problems import Refusal, documented, refuse
 from workers.tokens import Agent
 
@@ -70,11 +70,11 @@ async def result(approval_id: ApprovalId, actor: TheActor, desk: TheDesk, agent:
     state = await visible(desk, agent, approval_id)
     if state.asked_by == agent.name:
         raise NotAllowed(f"the token {agent.name!r} asked for this approval, so it may not see what is to be released.")
-    found = await desk.door.result(approval_id, actor=actor) if awaits(state, actor) and state.result_sha256 else None
+    found = await desk.door.stored_result(approval_id, actor) if awaits(state, actor) and state.result_sha256 else None
     if found is None:
         said = f"approval {approval_id!r} has no result that waits for {actor} to be released"
         raise Refusal(problem(Code.NO_RESULT, said, approval_id=approval_id))
-    return Response(found, media_type="application/json")
+    return streamed(found)
 
 
 @router.get("/grants", tags=["deciding"])
@@ -116,10 +116,8 @@ def _sees(agent: Agent, grant: Grant) -> bool:
 
 
 async def _visible_grant(desk: Desk, agent: Agent, grant_id: str) -> Grant | None:
-    async for grant in desk.door.grants():
-        if grant.grant_id == grant_id and _sees(agent, grant):
-            return grant
-    return None
+    grant = await desk.reader.grant(grant_id)
+    return grant if grant is not None and _sees(agent, grant) else None
 
 
 async def _asked_by(desk: Desk, grant: Grant) -> str | None:

@@ -47,6 +47,8 @@ class Agent(BaseModel):
     """Whether it may tell what a person decided; never about what it asked for itself."""
     may_settle: bool = False
     """Whether it may tell what an operator found out of a frozen call; never of one that it asked for itself."""
+    may_read_policy: bool = False
+    """Whether it may read the operator's policy, and all that the tools say of themselves."""
     chats: Annotated[tuple[Id, ...], Field(strict=False)] = (ANYONE,)
     """The chats that it may ask in, by their ids: what it names is what rules and remembered decisions go by."""
     callbacks: Annotated[tuple[CallbackUrl, ...], Field(strict=False)] = ()

@@ -7,7 +7,7 @@ import logging
 
 from temporalio import activity
 
-from activities.cards import later
+from activities.cards import later, prompt
 from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
 from activities.showings import Showings, Standing
 from assent import names
@@ -33,6 +33,10 @@ class BundleActivities:
     @activity.defn(name=names.DELIVER_BUNDLE)
     async def deliver_bundle(self, sheet: Sheet) -> BundleDelivered:
         """Send one card for each address, once, with the calls that go there and can be read on it."""
+        with prompt():
+            return await self._deliver_all(sheet)
+
+    async def _deliver_all(self, sheet: Sheet) -> BundleDelivered:
         records = await self._records(sheet)
         tried = {message.slot.place: message for message in await self._ledger.bundle(sheet.bundle_id)}
         if not tried and sum(map(self._belongs, records.values())) < _LEAST:

@@ -24,10 +24,10 @@ from assent.contracts import (
 )
 from assent.errors import InvalidRequest
 from assent.messages import Preparation
-from assent.payload import canonical_payload, idempotency_key, sha256
+from assent.payload import canonical_payload, idempotency_key, scope_key, scope_of, sha256
 from assent.policy import Asking, Effective
 from assent.settings import Settings
-from ledger import Ledger
+from ledger import Ledger, Twin
 
 _RESULT_TTL = timedelta(hours=1)
 
@@ -52,6 +52,11 @@ class Planner:
         payload = canonical_payload(request.tool, arguments)
         payload_sha256 = sha256(payload)
         effective = await self._effective(manifest, payload, requester, request.chat_id)
+        person = await self._ledger.person(requester)
+        scope = scope_of(
+            approval_id=request.approval_id, message_id=request.message_id, scope=request.idempotency_scope
+        )
+        twin = await self._ledger.twin(payload_sha256, settings.namespace, requester)
         asked_at, ttl = preparation.deadline - request.ttl, _ttl(request, manifest, effective)
         grant = await self._grant(manifest, effective, requester, request.chat_id, payload_sha256, preparation.now)
         return Plan(
@@ -62,13 +67,8 @@ class Planner:
             queue=manifest.queue,
             payload=payload,
             payload_sha256=payload_sha256,
-            idempotency_key=idempotency_key(
-                settings.namespace,
-                payload_sha256,
-                approval_id=request.approval_id,
-                message_id=request.message_id,
-                scope=request.idempotency_scope,
-            ),
+            idempotency_key=idempotency_key(settings.namespace, scope, person.canonical, payload_sha256),
+            scope_key=scope_key(settings.namespace, scope, payload_sha256),
             manifest_sha256=manifest.shown_sha256,
             requester=requester,
             request_reason=request.reason,
@@ -88,7 +88,7 @@ class Planner:
             callback_url=request.callback_url,
             probe_for=manifest.probe_for,
             remind_every=settings.remind_every,
-            frozen_twin=await self._ledger.twin(payload_sha256, settings.namespace),
+            **_as_told(twin),
             grant=grant,
             conversation=request.chat_id,
             remind_at=asked_at + ttl * effective.remind_after if effective.remind_after else None,
@@ -111,6 +111,7 @@ class Planner:
         first = plan.edit
         effective = await self._effective(manifest, payload, plan.requester, plan.conversation)
         of_the_rule = self._of_the_rule(effective)
+        twin = await self._ledger.twin(payload_sha256, self._settings.namespace, plan.requester)
         if effective.permission.execution is Execution.AUTO:  # somebody was asked, and goes on being asked
             asks = Permission(execution=Execution.ASK_ALWAYS, result=effective.permission.result)
             of_the_rule["permission"] = asks
@@ -119,7 +120,8 @@ class Planner:
                 "payload": payload,
                 "payload_sha256": payload_sha256,
                 "idempotency_key": plan.idempotency_key.removesuffix(plan.payload_sha256) + payload_sha256,
-                "frozen_twin": await self._ledger.twin(payload_sha256, self._settings.namespace),
+                "scope_key": plan.scope_key.removesuffix(plan.payload_sha256) + payload_sha256,
+                **_as_told(twin),
                 "former_sha256": tuple({*plan.former_sha256, plan.payload_sha256} - {payload_sha256}),
                 "edit": Edit(
                     by=by,
@@ -202,6 +204,14 @@ class Planner:
         if approvers.chat_id:
             return (Address(kind=AddressKind.CHAT_ID, id=approvers.chat_id),)
         return tuple(Address.of(person) for person in approvers.people) or (Address.of(request.requester),)
+
+
+def _as_told(twin: Twin | None) -> dict[str, Any]:
+    """What a plan says of an identical call that is frozen."""
+    return {
+        "frozen_twin": twin.approval_id if twin else None,
+        "another_is_frozen": twin is not None and twin.approval_id is None,
+    }
 
 
 def _ttl(request: Request, manifest: Manifest, effective: Effective) -> timedelta:

@@ -26,14 +26,16 @@ class ReviewActivities:
     async def examine(self, examination: Examination) -> Examined:
         """See what the ledger knows of a frozen call."""
         call = examination.frozen.call
-        root = await self._ledger.root_sight(call.consent)
-        assert root is not None, "a frozen call has a claim"
-        sights = [sight for sight in await self._ledger.sights(call.approval_id) if sight.consent != root.consent]
-        late = [result for result in root.late if result.state == ClaimState.FAILED]
+        chain = await self._ledger.chain_sights(call.consent)
+        assert chain, "a frozen call has a claim"
+        begun = {sight.consent for sight in chain}
+        own = [sight for sight in await self._ledger.sights(call.approval_id) if sight.consent not in begun]
+        standing = await self._ledger.standing(call.consent)
+        root = chain[-1]
         return Examined(
-            sights=(*sights, root),
+            sights=(*own, *chain),
             is_known=root.state not in _UNKNOWN,
-            did_not_run=root.state == ClaimState.UNKNOWN and root.attempt == 1 and bool(late),
+            did_not_run=root.state == ClaimState.UNKNOWN and standing.nothing_happened,
         )
 
     @activity.defn(name=names.RULE)

@@ -6,8 +6,8 @@ import json
 
 from temporalio import activity
 
-from activities.cards import later
-from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
+from activities.cards import prompt, told
+from activities.feishu import Feishu, FeishuRefused
 from activities.planning import Planner
 from assent import names
 from assent.contracts import Decision, Identity, Plan
@@ -29,7 +29,8 @@ class WeighingActivities:
     @activity.defn(name=names.WEIGH)
     async def weigh(self, weighing: Weighing) -> Weighed:
         """Say who does not belong, and what the plan becomes by an edit."""
-        outsiders = await self._outsiders(weighing)
+        with prompt(), told():
+            outsiders = await self._outsiders(weighing)
         if outsiders or weighing.decision is None:
             return Weighed(outsiders=outsiders)
         return await self._edited(weighing, weighing.decision)
@@ -48,8 +49,6 @@ class WeighingActivities:
             members = await self._feishu.members(chat_id, fresh=True)
         except FeishuRefused:
             return weighing.actors  # a chat that is gone, or that this app was taken out of, has no members to us
-        except FeishuUnavailable as error:
-            raise later(error) from error
         return tuple(person for person in weighing.actors if person.open_id not in members)
 
     async def _edited(self, weighing: Weighing, decision: Decision) -> Weighed:

@@ -516,6 +516,8 @@ class Plan(Frozen):
     """The canonical JSON of the call."""
     payload_sha256: str
     idempotency_key: str
+    scope_key: str = ""
+    """The key without its requester: what the same call has in common whoever asks for it in this scope."""
     manifest_sha256: str
     requester: Identity
     request_reason: str | None = None
@@ -546,7 +548,9 @@ class Plan(Frozen):
     probe_for: timedelta = timedelta(0)
     remind_every: timedelta = timedelta(days=1)
     frozen_twin: str | None = None
-    """An approval whose identical call is frozen: until that is settled, this one does not run."""
+    """An approval of the same person whose identical call is frozen: until that is settled, this one does not run."""
+    another_is_frozen: bool = False
+    """Whether somebody else's identical call is: whose and which is not for this one to tell."""
     permission: Permission = Permission()
     rule: Rule | None = None
     """The operator's rule that applied, if one did."""
@@ -579,6 +583,11 @@ class Plan(Frozen):
     def asks_nobody(self) -> bool:
         """Whether it runs, or is rejected, without anybody being asked."""
         return self.grant is not None or self.permission.execution is Execution.AUTO
+
+    @property
+    def has_frozen_twin(self) -> bool:
+        """Whether the identical call is frozen elsewhere."""
+        return self.frozen_twin is not None or self.another_is_frozen
 
     @property
     def hash_is_true(self) -> bool:

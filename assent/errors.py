@@ -17,6 +17,12 @@ AssentError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+_LONGEST_NAME = 100
+_LONGEST_PATH = 500
+"""How much of a path an error repeats: whoever sent it knows the rest."""
+
 
 class AssentError(Exception):
     """The parent of all errors that Assent raises."""
@@ -33,6 +39,13 @@ class Unhashable(InvalidRequest):
         super().__init__(f"{path}: {problem}")
         self.path = path
         self.problem = problem
+
+    @classmethod
+    def at(cls, place: Sequence[str | int], problem: str) -> Unhashable:
+        """The error about what lies at a place: the names and positions that lead to it from the top."""
+        steps = (f"[{step}]" if isinstance(step, int) else f".{step[:_LONGEST_NAME]}" for step in place)
+        path = "$" + "".join(steps)
+        return cls(path if len(path) <= _LONGEST_PATH else f"{path[:_LONGEST_PATH]}…", problem)
 
 
 class InvalidTool(AssentError, ValueError):

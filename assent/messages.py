@@ -137,6 +137,8 @@ class ReportKind(StrEnum):
     """It has not taken effect, and no longer can."""
     NOT_BEGUN = "not_begun"
     """This attempt did not begin the call; it proves nothing about another."""
+    WAITING = "waiting"
+    """Another consent makes the same call just now: what comes of that is the answer."""
 
 
 class Report(Frozen):
@@ -151,6 +153,10 @@ class Report(Frozen):
     content_sha256: str | None = None
     sealed: bool = False
     """Whether its content, which is not here, waits for a person to release it, or was withheld."""
+    idempotency_key: str | None = None
+    """The key of the call that is not known, where this is one of them: it may be older than what is known of whom."""
+    attempts: int | None = None
+    """How many attempts a probe's "not executed" speaks for: of one that begins later it knows nothing."""
 
 
 _PLANNED = (
@@ -159,6 +165,7 @@ _PLANNED = (
     "payload",
     "payload_sha256",
     "idempotency_key",
+    "scope_key",
     "manifest_sha256",
     "requester",
     "retry_safe",
@@ -177,6 +184,7 @@ class ToolCall(Frozen):
     payload: str
     payload_sha256: str
     idempotency_key: str
+    scope_key: str = ""
     manifest_sha256: str
     requester: Identity
     retry_safe: bool
@@ -448,7 +456,7 @@ class Examined(Frozen):
     is_known: bool = False
     """Whether it has been found out what became of it."""
     did_not_run: bool = False
-    """Whether an attempt that was given up on ended and said that nothing happened."""
+    """Whether every attempt ended and said that nothing happened."""
 
 
 class RecallKind(StrEnum):
@@ -512,6 +520,8 @@ class RevokedKind(StrEnum):
 class Policy(Frozen):
     """The operator's policy file, as it is in force."""
 
+    n: int = 0
+    """Its number: one that is put in force later has a higher one."""
     text: str
     sha256: str
     since: datetime

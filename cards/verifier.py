@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 
+from assent import strict_json
 from cards.clicks import CLICK, BundleClick, Challenge, Click, Event, ForeignClick, RevokeClick, parse_event, part
 from cards.rulings import RulingClick
-from cards.strict import strict_json
 
 _MAX_BODY = 1_000_000
 _MAX_CHALLENGE = 1000
@@ -178,7 +178,7 @@ def _unpadded(plain: bytes) -> tuple[bytes, bool]:
 def _parsed(body: bytes) -> dict[str, Any] | None:
     """A JSON object that every reader reads alike, or nothing."""
     try:
-        value = strict_json(body.decode())
+        value = strict_json.parse(body, exact=False)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

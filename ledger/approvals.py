@@ -27,7 +27,7 @@ from assent.judgement import after_ending, concluded, objection, refusal_entry
 from assent.messages import AuditEntry, AuditEvent, Closing, Conclusion, Prepared, ReportKind
 from assent.payload import sha256
 from assent.reader import Subject
-from ledger import audit, claims, results
+from ledger import audit, claims, requesters, results
 from ledger.engine import insert, inserted
 from ledger.messages import MessageKind, judged_of, messages_of
 from ledger.results import claim_of, report
@@ -47,7 +47,7 @@ async def register(
     request_sha256, refused = request.sha256, storable(refused)
     if stored := await _stored(connection, request.approval_id, request_sha256):
         return stored
-    others = await _take_slot(connection, request, now) if plan else ()
+    others = await _take_slot(connection, request, plan, now) if plan else ()
     if others and request.when_pending is WhenPending.FAIL:
         return Prepared(busy_with=others[0])
     if plan:
@@ -193,6 +193,7 @@ async def state_of(connection: AsyncConnection, approval_id: str) -> State | Non
         decided_by=outcome.decided_by if outcome else None,
         decisions=tuple(await judged_of(connection, approval_id, _MOST_SHOWN)),
         grant_id=plan.grant.grant_id if plan and plan.grant else None,
+        idempotency_key=(outcome.idempotency_key if outcome else None) or (plan.idempotency_key if plan else None),
         **({name: getattr(plan, name) for name in _SHOWN} if plan else {}),
     )
 
@@ -203,7 +204,7 @@ _NOT_RUN = frozenset({Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.
 _SHOWN_ON = {Stage.CALL: (MessageKind.CARD, MessageKind.BUNDLE), Stage.RESULT: (MessageKind.RESULT,)}
 """The messages that people decide on."""
 _SHOWN = (
-    *("request_reason", "asked_by", "payload", "payload_sha256", "idempotency_key"),
+    *("request_reason", "asked_by", "payload", "payload_sha256"),
     *("sensitive", "risk", "approvers", "deadline", "permission", "rule", "warnings", "edit"),
 )
 
@@ -251,8 +252,11 @@ async def _stored(connection: AsyncConnection, approval_id: str, request_sha256:
     )
 
 
-async def _take_slot(connection: AsyncConnection, request: Request, now: datetime) -> tuple[str, ...]:
-    """The open approvals of the conversation, with its row locked so that their number cannot grow meanwhile."""
+async def _take_slot(connection: AsyncConnection, request: Request, plan: Plan, now: datetime) -> tuple[str, ...]:
+    """The requester's open approvals of the conversation, which is locked so that their number cannot grow meanwhile.
+
+    Whatever else is open under that name is none of their business.
+    """
     if request.thread_id is None or request.when_pending is WhenPending.ALLOW:
         return ()
     row = insert(connection, conversations).values(thread_id=request.thread_id)
@@ -260,20 +264,15 @@ async def _take_slot(connection: AsyncConnection, request: Request, now: datetim
         row.on_conflict_do_update(index_elements=["thread_id"], set_={"thread_id": request.thread_id})
     )
     open_ones = await connection.execute(
-        select(approvals.c.approval_id, approvals.c.plan)
-        .where(approvals.c.thread_id == request.thread_id, approvals.c.status.is_(None))
+        select(approvals.c.plan)
+        .where(approvals.c.thread_id == request.thread_id, approvals.c.status.is_(None), approvals.c.plan.is_not(None))
         .where(approvals.c.approval_id != request.approval_id, approvals.c.open_until > audit.stamp(now))
         .order_by(approvals.c.created_at)
     )
-    found = open_ones.all()
-    if request.bundle_id is None:
-        return tuple(row.approval_id for row in found)
-    return tuple(row.approval_id for row in found if _bundle_of(row.plan) != request.bundle_id)
-
-
-def _bundle_of(plan: str | None) -> str | None:
-    """The bundle that a plan belongs to: calls that were asked for together do not replace one another."""
-    return Plan.model_validate_json(plan).bundle_id if plan else None
+    found = [Plan.model_validate_json(text) for text in open_ones.scalars()]
+    mine = await requesters.of_one_person(connection, plan.requester, found)
+    together = request.bundle_id  # calls that were asked for together do not replace one another
+    return tuple(each.approval_id for each in mine if together is None or each.bundle_id != together)
 
 
 async def _remember(connection: AsyncConnection, approval_id: str, judged: Judged, place: int = _MOST_SHOWN) -> bool:

@@ -42,19 +42,24 @@ from assent.messages import (
     Sight,
     ToolCall,
 )
+from assent.persons import Person
 from ledger import (
     approvals,
+    attempts,
     audit,
     catalogues,
     claims,
     grants,
     messages,
+    persons,
     policies,
+    requesters,
     results,
     review_records,
     reviews,
     revisions,
 )
+from ledger.clock import database_now
 from ledger.engine import open_engine, reading, writing
 from ledger.migrate import current_version, upgrade
 from ledger.schema import audit as audit_table
@@ -170,13 +175,16 @@ class Ledger:
 
     # Claims
 
-    async def begin(self, call: ToolCall, holder: claims.Holder, *, may_start: bool = True) -> claims.Beginning:
+    async def begin(
+        self, call: ToolCall, holder: attempts.Holder, *, may_start: bool = True, policy: int | None = None
+    ) -> claims.Beginning:
         async with writing(self._engine) as connection:
-            return await claims.begin(connection, call, holder, datetime.now(UTC), may_start)
+            now = await database_now(connection)
+            return await claims.begin(connection, call, holder, now, may_start=may_start, policy=policy)
 
-    async def finish(self, call: ToolCall, holder: claims.Holder, attempt: int, ending: claims.Ending) -> Report:
+    async def finish(self, call: ToolCall, holder: attempts.Holder, attempt: int, ending: claims.Ending) -> Report:
         async with writing(self._engine) as connection:
-            return await claims.finish(connection, call, holder, attempt, ending, datetime.now(UTC))
+            return await claims.finish(connection, call, holder, attempt, ending, await database_now(connection))
 
     async def close(self, closing: Closing) -> Report:
         async with writing(self._engine) as connection:
@@ -184,7 +192,7 @@ class Ledger:
 
     async def resolve(self, call: ToolCall, content: Content) -> Report:
         async with writing(self._engine) as connection:
-            return await reviews.resolve(connection, call, content, datetime.now(UTC))
+            return await reviews.resolve(connection, call, content, await database_now(connection))
 
     async def content(self, approval_id: str) -> bytes | None:
         async with reading(self._engine) as connection:
@@ -198,13 +206,28 @@ class Ledger:
         async with writing(self._engine) as connection:
             return await results.release(connection, release)
 
-    async def body_ended(self, call: ToolCall, holder: claims.Holder) -> None:
+    async def body_ended(self, holder: attempts.Holder) -> None:
         async with writing(self._engine) as connection:
-            await claims.body_ended(connection, call, holder)
+            await attempts.ended(connection, holder)
 
-    async def twin(self, payload_sha256: str, namespace: str) -> str | None:
+    async def standing(self, consent: str) -> attempts.Standing:
+        """What all attempts to make a consent's call, whoever began them, let be said of it."""
         async with reading(self._engine) as connection:
-            return await claims.twin_of(connection, payload_sha256, namespace)
+            return await attempts.standing_of(connection, consent)
+
+    async def twin(self, payload_sha256: str, namespace: str, requester: Identity) -> requesters.Twin | None:
+        async with reading(self._engine) as connection:
+            return await requesters.twin_of(connection, payload_sha256, namespace, requester)
+
+    async def key_of(self, consent: str) -> str | None:
+        async with reading(self._engine) as connection:
+            return await requesters.key_of(connection, consent)
+
+    # Persons
+
+    async def person(self, identity: Identity) -> Person:
+        async with reading(self._engine) as connection:
+            return await persons.person(connection, identity)
 
     # Grants and the policy
 
@@ -259,6 +282,10 @@ class Ledger:
     async def root_sight(self, consent: str) -> Sight | None:
         async with reading(self._engine) as connection:
             return await reviews.root_sight(connection, consent)
+
+    async def chain_sights(self, consent: str) -> tuple[Sight, ...]:
+        async with reading(self._engine) as connection:
+            return await reviews.chain_sights(connection, consent)
 
     async def rule(self, examination: Examination) -> Ruled:
         async with writing(self._engine) as connection:

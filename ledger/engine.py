@@ -30,8 +30,8 @@ def open_engine(url: str) -> AsyncEngine:
         case "sqlite+aiosqlite":
             if parsed.database and parsed.database != ":memory:":
                 _make_private(Path(parsed.database))
-            engine = create_async_engine(
-                parsed, pool_size=4, max_overflow=8, hide_parameters=True, connect_args={"timeout": 20}
+            engine = create_async_engine(  # all connections are kept: opening one costs more than most that it does
+                parsed, pool_size=12, max_overflow=0, hide_parameters=True, connect_args={"timeout": 20}
             )
             event.listen(engine.sync_engine, "connect", _harden_sqlite)
             event.listen(engine.sync_engine, "begin", _begin_sqlite)

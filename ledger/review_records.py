@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent import names
 from assent.messages import AuditEntry, AuditEvent, ReviewRecord
+from ledger.approvals import outcome_of
 from ledger.reviews import settlement_of
 from ledger.revisions import plan_of
 from ledger.schema import audit
@@ -17,9 +18,10 @@ async def record_of(connection: AsyncConnection, approval_id: str, ruling_id: st
     plan = await plan_of(connection, approval_id)
     if plan is None:
         return None
-    settled = await settlement_of(connection, approval_id)
+    outcome, settled = await outcome_of(connection, approval_id), await settlement_of(connection, approval_id)
+    claimed = outcome.idempotency_key if outcome else None  # which may be another than was planned
     return ReviewRecord(
-        review_id=names.review_workflow(plan.idempotency_key),
+        review_id=names.review_workflow(claimed or plan.idempotency_key),
         payload_sha256=plan.payload_sha256,
         settled=settled.model_copy(update={"content": None, "truncated": False, "reason": None}) if settled else None,
         is_this_ruling=settled is not None and await _was_settled_by(connection, approval_id, ruling_id),

@@ -12,7 +12,7 @@ from assent.content import Content, storable
 from assent.contracts import Frozen, Plan, Ruled, RuledKind, RulingKind, Settlement, Surface
 from assent.messages import AuditEntry, AuditEvent, Examination, LateResult, Report, ReportKind, Sight, ToolCall
 from assent.payload import sha256
-from ledger import audit
+from ledger import attempts, audit
 from ledger.claims import answer_entry, execution_entry
 from ledger.engine import insert
 from ledger.results import claim_of, content_of, is_readable, path_of, report, root_of
@@ -48,21 +48,29 @@ async def root_sight(connection: AsyncConnection, consent: str) -> Sight | None:
     return await _sight(connection, root) if root is not None else None
 
 
+async def chain_sights(connection: AsyncConnection, consent: str) -> tuple[Sight, ...]:
+    """What the ledger knows of every consent under which a frozen call was begun, whosever it was; the last decides."""
+    return tuple([await _sight(connection, claim) for claim in await attempts.chain_of(connection, consent)])
+
+
 async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
     """Settle a frozen call by compare-and-set: of two who say something of it, the first is heard."""
     call, joined = examination.frozen.call, examination.frozen.joined
-    root = await root_of(connection, call.consent)
-    assert root is not None, "a frozen call has a claim"
+    root = await _root(connection, call)
     waiting = dict.fromkeys((call.approval_id, root.approval_id, *joined))
     await audit.lock(connection, *waiting)
     if standing := await settlement_of(connection, call.approval_id):
         return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=standing)
-    await _move(connection, root.consent, examination)
+    root = await _root(connection, call)
+    is_heard = await _move(connection, root, examination)
     claim = await claim_of(connection, root.consent)
     assert claim is not None, "a claim is never deleted"
     kind = _KINDS.get(ClaimState(claim.state))
-    assert kind is not None, "it was moved above, or before"
-    settlement = _settlement(examination, kind)
+    if kind is None:
+        return Ruled(kind=RuledKind.RETRYING)  # it is tried again just now, or has been since this was found out
+    if not is_heard:  # somebody else has found it out: it is not recorded as this one's word
+        examination = examination.model_copy(update={"ruling": None, "report": None})
+    settlement = _settlement(examination, kind, claim)
     if await _all_may_read(connection, tuple(waiting), claim):
         settlement = _with_content(settlement, claim)
     for approval_id in waiting:  # also the one whose claim it is, which may not have come to wait for the answer
@@ -73,7 +81,16 @@ async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
         )
         await connection.execute(row.on_conflict_do_nothing())
         await audit.append(connection, approval_id, [_entry(settlement, claim, examination)])
-    return Ruled(kind=RuledKind.SETTLED, settlement=settlement)
+    return Ruled(kind=RuledKind.SETTLED if is_heard else RuledKind.ALREADY_SETTLED, settlement=settlement)
+
+
+async def _root(connection: AsyncConnection, call: ToolCall) -> Row[Any]:
+    """The claim that says what became of a call; a retry that was never begun says nothing."""
+    root = await root_of(connection, call.consent)
+    if root is not None and root.state == ClaimState.CLOSED and call.retries is not None:
+        root = await root_of(connection, call.retries)
+    assert root is not None, "a frozen call has a claim"
+    return root
 
 
 async def resolve(connection: AsyncConnection, call: ToolCall, content: Content, now: datetime) -> Report:
@@ -137,19 +154,24 @@ async def orphans(connection: AsyncConnection, now: datetime) -> list[Orphan]:
     return [orphan for orphan in found if orphan.began_at + orphan.plan.timeout + orphan.plan.heartbeat_timeout < now]
 
 
-async def _move(connection: AsyncConnection, consent: str, examination: Examination) -> None:
-    """Let the claim say what was found out; only one that says "unknown" can be moved."""
+async def _move(connection: AsyncConnection, root: Row[Any], examination: Examination) -> bool:
+    """Let the claim say what was found out, if it says "unknown"; tells whether it is this that it says now."""
     ruling, report = examination.ruling, examination.report
-    unknown = update(claims).where(claims.c.consent == consent, claims.c.state == ClaimState.UNKNOWN)
+    unknown = update(claims).where(claims.c.consent == root.consent, claims.c.state == ClaimState.UNKNOWN)
+    if ruling is not None and ruling.kind is RulingKind.RETRY:
+        return bool(root.consent == examination.frozen.call.consent)  # what came of trying again is on record
     if ruling is not None and ruling.kind is RulingKind.EXECUTED:
         content = Content.of(ruling.content)
-        await connection.execute(
-            unknown.values(state=ClaimState.EXECUTED, content=content.data, note=content.note, error=None)
-        )
-    elif ruling is not None and ruling.kind is RulingKind.NOT_EXECUTED:
-        await connection.execute(unknown.values(state=ClaimState.FAILED, error=storable(ruling.reason)))
+        found = unknown.values(state=ClaimState.EXECUTED, content=content.data, note=content.note, error=None)
+    elif ruling is not None:
+        found = unknown.values(state=ClaimState.FAILED, error=storable(ruling.reason))
     elif report is not None and report.kind is ReportKind.NOT_EXECUTED:
-        await connection.execute(unknown.values(state=ClaimState.FAILED, error=storable(report.reason)))
+        if (await attempts.standing_of(connection, root.consent)).attempts != report.attempts:
+            return False
+        found = unknown.values(state=ClaimState.FAILED, error=storable(report.reason))
+    else:
+        return True  # the ledger knew it before
+    return (await connection.execute(found)).rowcount == 1
 
 
 async def _all_may_read(connection: AsyncConnection, approval_ids: tuple[str, ...], root: Row[Any]) -> bool:
@@ -168,7 +190,7 @@ def _with_content(settlement: Settlement, claim: Row[Any]) -> Settlement:
     return settlement.model_copy(update={"content": shown.content, "truncated": shown.truncated})
 
 
-def _settlement(examination: Examination, kind: RulingKind) -> Settlement:
+def _settlement(examination: Examination, kind: RulingKind, claim: Row[Any]) -> Settlement:
     frozen, ruling, report = examination.frozen, examination.ruling, examination.report
     return Settlement(
         approval_id=frozen.call.approval_id,
@@ -177,7 +199,7 @@ def _settlement(examination: Examination, kind: RulingKind) -> Settlement:
         surface=ruling.surface if ruling else Surface.PROBE,
         reason=ruling.reason if ruling else report.reason if report else None,
         settled_at=examination.now,
-        retried=frozen.retries > 0,
+        retried=claim.consent != claim.approval_id,
         also=tuple(other for other in frozen.joined if other != frozen.call.approval_id),
     )
 
@@ -201,6 +223,7 @@ def _entry(settlement: Settlement, claim: Row[Any], examination: Examination) ->
 
 async def _sight(connection: AsyncConnection, claim: Row[Any]) -> Sight:
     late = await connection.execute(select(late_results).where(late_results.c.consent == claim.consent))
+    begun = await attempts.of_claim(connection, claim.consent)
     return Sight(
         consent=claim.consent,
         state=claim.state,
@@ -209,7 +232,7 @@ async def _sight(connection: AsyncConnection, claim: Row[Any]) -> Sight:
         began_at=claim.began_at,
         ended_at=claim.ended_at,
         error=claim.error,
-        body_ended=bool(claim.body_ended),
+        body_ended=all(attempt.body_ended for attempt in begun),
         late=tuple(
             LateResult(
                 state=row.state,

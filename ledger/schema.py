@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0005"
+VERSION = "0008"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -83,6 +83,7 @@ decisions = Table(
 _ACTIVE = text("state IN ('started', 'executed', 'unknown')")
 _UNKNOWN = text("state = 'unknown'")
 _STARTED = text("state = 'started'")
+_MET = text("answer = 'unknown'")
 
 claims = Table(
     "claims",
@@ -105,15 +106,48 @@ claims = Table(
     Column("error", Text),
     Column("answer", Text),
     Column("answered_by", Text),
-    Column("body_ended", Integer, nullable=False, server_default="0"),
     Column("sealed", Integer, nullable=False, server_default="0"),
     Column("released", Text),
+    Column("scope_key", Text),
+    Column("requester", Text),
     Index("claims_one_active_per_key", "idempotency_key", unique=True, sqlite_where=_ACTIVE, postgresql_where=_ACTIVE),
+    Index("claims_active_in_scope", "scope_key", sqlite_where=_ACTIVE, postgresql_where=_ACTIVE),
     Index("claims_unknown_payload", "payload_sha256", sqlite_where=_UNKNOWN, postgresql_where=_UNKNOWN),
     Index("claims_started", "began_at", sqlite_where=_STARTED, postgresql_where=_STARTED),
+    Index("claims_answered_by", "answered_by", sqlite_where=_MET, postgresql_where=_MET),
 )
 
-"""A `sealed` claim's result is told only while `released` is that result's hash."""
+"""A `sealed` claim's result is told only while `released` is that result's hash.
+
+`scope_key` is the key without its requester, and `requester` who it was: only what was begun has them.
+"""
+
+person_ids = Table(
+    "person_ids",
+    metadata,
+    Column("tenant_key", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("person", Text, nullable=False),
+    Index("person_ids_of_person", "tenant_key", "person"),
+)
+"""Who is who, as Feishu has proved it: typed ids, and for each the one that stands for the person."""
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("consent", Text, primary_key=True),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("holder", Text),
+    Column("worker", Text),
+    Column("activity", Text),
+    Column("turn", Integer),
+    Column("state", Text, nullable=False),
+    Column("began_at", Text, nullable=False),
+    Column("ended_at", Text),
+    Column("body_ended", Integer, nullable=False, server_default="0"),
+    Index("attempts_holder", "holder", unique=True),
+)
+"""Every attempt that began; `state` is what it said of its own end, `began_at` is the database's time."""
 
 late_results = Table(
     "late_results",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import uuid
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Iterator
@@ -25,7 +24,6 @@ from playwright.async_api import (
     Locator,
     Page,
     Request,
-    async_playwright,
     expect,
 )
 from temporalio.client import Client
@@ -35,6 +33,7 @@ from activities.cards import CardActivities
 from activities.feishu import Feishu
 from cards import Wording
 from ledger import Reader
+from tests.chromium import chromium
 from tests.conftest import HEARTBEAT, Service, new_database, open_service
 from tests.feishu import APP, Chat, settings_of
 from tests.house import Process
@@ -51,23 +50,7 @@ PATIENCE = 30_000
 PICTURES = ROOT / "docs" / "cards"
 LANGUAGES = ("en", "zh")
 WORDING = Wording.load(None)
-_ARGUMENTS = (
-    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync "
-    "--no-first-run"
-)
 expect.set_options(timeout=PATIENCE)
-
-
-@asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
-    found = shutil.which("chromium")
-    assert found, "Chromium is missing, and the page is only tried in a real browser: apt-get install chromium"
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=found, args=_ARGUMENTS.split())
-        try:
-            yield browser
-        finally:
-            await browser.close()
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from ledger import Ledger, Reader
 from tests import order, parts
 from tests import tools as tools_for_tests
 from tests.nursery import Nursery
+from tests.skips import Skips
 from workers.approvals import approvals_worker, outbound_worker
 from workers.setup import set_up
 from workers.tools import tool_workers
@@ -65,6 +66,7 @@ _running: dict[str, parts.TemporalServer | Nursery | parts.PostgresServer] = {}
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or config.option.collectonly:
         return
+    config.pluginmanager.register(Skips())
     temporal = parts.TemporalServer(namespaces=parts.NAMESPACES)
     temporal.start()
     nursery = Nursery()

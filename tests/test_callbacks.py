@@ -362,7 +362,8 @@ def _told(headers: Mapping[str, str], body: bytes) -> tuple[str, str]:
 
 def test_whatever_is_wrong_with_a_ciphertext_the_log_says_the_same() -> None:
     whole = encrypted(json.dumps(click()).encode())
-    sealed = [whole[:-1], whole[:16], whole[:-16], whole[:-1] + b"x", encrypted(b"[]"), encrypted(b"\xff"), b""]
+    changed = whole[:-1] + bytes([whole[-1] ^ 1])
+    sealed = [whole[:-1], whole[:16], whole[:-16], changed, encrypted(b"[]"), encrypted(b"\xff"), b""]
     bodies = [json.dumps({"encrypt": base64.b64encode(each).decode()}).encode() for each in sealed]
     assert {refused(signed(body), body) for body in bodies} == {"the body could not be opened"}
 

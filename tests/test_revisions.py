@@ -26,7 +26,7 @@ from assent.contracts import (
     VerdictKind,
 )
 from assent.messages import AuditEntry, AuditEvent, Prepared, ReportKind, ToolCall
-from ledger import ClaimState, Ending, Ledger, MessageKind, Reader, Right, Shown, Slot
+from ledger import ClaimState, Ending, Ledger, MessageKind, Reader, Right, Shown, Slot, Twin
 from ledger.engine import writing
 from ledger.schema import claims, revisions
 from tests.conftest import new_database
@@ -193,7 +193,7 @@ async def test_a_lost_edited_call_is_swept_by_the_plan_that_ran(ledger: Ledger) 
     (orphan,) = [orphan for orphan in orphans if orphan.consent == plan.approval_id]
     assert orphan.plan == change
     await ledger.close(closing(ToolCall.of(change)))
-    assert await ledger.twin(change.payload_sha256, "test") == plan.approval_id
+    assert await ledger.twin(change.payload_sha256, "test", ME) == Twin(approval_id=plan.approval_id)
     twin = await propose(ledger, {"to": plan.approval_id}, frozen_twin=plan.approval_id)
     record = await ledger.record(twin.approval_id)
     assert record is not None

@@ -30,6 +30,10 @@ from workers.sweeping import keep_sweeping
 
 _log = logging.getLogger(__name__)
 
+OUTBOUND_AT_A_TIME = 200
+"""How much the outbound worker does at a time. Those who may wait long for an answer are bounded far below: chats in
+`activities.feishu`, agents in `activities.announcements`."""
+
 # Importing our workflows anew for every workflow took almost half of this process's time. What that would guard
 # against is guarded otherwise: they import contracts only, which the linter checks, and their histories are replayed.
 RESTRICTIONS = SandboxRestrictions.default.with_passthrough_modules("workflows", "assent")
@@ -82,6 +86,7 @@ def outbound_worker(
             *([bundles.deliver_bundle, bundles.show_bundle] if bundles else ()),
             *([awaiting.reply_inbox] if awaiting else ()),
         ],
+        max_concurrent_activities=OUTBOUND_AT_A_TIME,
         graceful_shutdown_timeout=timedelta(seconds=20),
     )
 

@@ -17,6 +17,7 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter
 
+from assent import strict_json
 from assent.contracts import Id, Stage, State
 from assent.door import Approval, FrozenReview
 from assent.errors import ApprovalConflict, ApprovalInterrupted, ApprovalNotFound, ConversationBusy, Unhashable
@@ -24,7 +25,6 @@ from assent.problems import Code, problem_of
 from assent.reader import Stored
 from assent.temporal_door import TemporalDoor
 from ledger import Reader
-from workers import strict_json
 from workers.problems import Refusal, documented, refuse
 from workers.tokens import Agent, Tokens
 

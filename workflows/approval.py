@@ -223,7 +223,8 @@ class ApprovalWorkflow:
 
     async def _freeze(self, plan: Plan, report: Report) -> None:
         """Hand the call to its review, which outlives this approval."""
-        call = self._call(plan).model_copy(update={"entries": ()})
+        key = report.idempotency_key or plan.idempotency_key
+        call = self._call(plan).model_copy(update={"entries": (), "idempotency_key": key})
         await freeze(
             FrozenCall.of(
                 plan,
@@ -242,7 +243,8 @@ class ApprovalWorkflow:
         plan = self._plan
         outcome = await self._settle(self._outcome(plan, self._docket.status), local=False)
         if outcome.status is Status.FROZEN:
-            await self._freeze(plan, Report(kind=ReportKind.UNKNOWN, reason=outcome.reason))
+            known = Report(kind=ReportKind.UNKNOWN, reason=outcome.reason, idempotency_key=outcome.idempotency_key)
+            await self._freeze(plan, known)
         return outcome
 
     async def _settle_unasked(self, refused: str | None) -> Outcome:

@@ -25,6 +25,7 @@ from assent.messages import (
     RevokedKind,
     Settled,
 )
+from assent.quotas import Limits
 from assent.settings import Settings
 from ledger import Ledger
 
@@ -58,7 +59,14 @@ class ApprovalActivities:
         except InvalidRequest as error:
             refused = str(error)
             open_until = preparation.now
-        return await self._ledger.register(request, plan, refused, now=preparation.now, open_until=open_until)
+        limits = Limits(
+            agent=preparation.limits,
+            chat_requests_per_hour=self._settings.chat_requests_per_hour or None,
+            requester_pending=self._settings.requester_pending or None,
+        )
+        return await self._ledger.register(
+            request, plan, refused, now=preparation.now, open_until=open_until, limits=limits
+        )
 
     @activity.defn(name=names.CLOSE_CLAIM)
     async def close_claim(self, closing: Closing) -> Report:

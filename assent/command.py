@@ -10,7 +10,7 @@ import secrets
 import sys
 import traceback
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, NoReturn
 
 import click
@@ -215,6 +215,13 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
 
 @cli.command("token")
 @click.argument("name", callback=typed.read(TypeAdapter[str](Annotated[Id, Field(max_length=48)]).validate_python))
+@click.option("--principal", help="Whose token it is, where it takes the place of another one.  [default: NAME]")
+@click.option(
+    "--expires",
+    metavar="DURATION",
+    callback=typed.read(typed.duration),
+    help="From when on it opens nothing: 12h, 90d.  [default: never]",
+)
 @click.option("--tools", multiple=True, metavar="PATTERN", help="A tool it may ask for: send_mail, send_*.  [repeat]")
 @click.option(
     "--on-behalf-of",
@@ -241,6 +248,8 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
 )
 def _token(
     name: str,
+    principal: str | None,
+    expires: timedelta | None,
     tools: tuple[str, ...],
     on_behalf_of: list[str],
     may_decide: bool,
@@ -256,6 +265,7 @@ def _token(
     token = f"assent_{secrets.token_urlsafe(32)}"
     entry = {
         "name": name,
+        "principal": principal or name,
         "sha256": sha256(token),
         "tools": tools,
         "on_behalf_of": on_behalf_of,
@@ -267,7 +277,9 @@ def _token(
     }
     click.echo("The token, shown only now; the file below holds only its hash:", err=True)
     click.echo(f"\n    {token}\n", err=True)
-    lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items())
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]
+    if expires is not None:  # a time in TOML, which is no string
+        lines.append(f"expires_at = {datetime.now(UTC) + expires:%Y-%m-%dT%H:%M:%SZ}")
     click.echo("\n".join(["[[token]]", *lines]))
     click.get_current_context().exit(Exit.DONE)
 

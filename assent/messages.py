@@ -33,6 +33,7 @@ from assent.contracts import (
     Text,
     Verdict,
 )
+from assent.quotas import AgentLimits, Exceeded
 
 
 class AuditEvent(StrEnum):
@@ -110,6 +111,7 @@ class Preparation(Frozen):
     request: Request
     now: datetime
     deadline: datetime
+    limits: AgentLimits = AgentLimits()
 
 
 class Prepared(Frozen):
@@ -122,6 +124,8 @@ class Prepared(Frozen):
     """The open approval that holds the conversation."""
     conflict: bool = False
     """The id belongs to another request."""
+    exceeded: Exceeded | None = None
+    """The quota that it would have gone beyond; nothing was stored."""
     outcome: Outcome | None = None
     """How this very request ended, when Temporal no longer knows."""
 
@@ -683,3 +687,5 @@ class Asked(Frozen):
 
     request: Request
     carried: Carried | None = None
+    limits: AgentLimits = AgentLimits()
+    """How much its agent may have asked for, as the door knew it."""

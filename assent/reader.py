@@ -47,6 +47,10 @@ class Stored:
 class LedgerReader(Protocol):
     """Reads the ledger: `ledger.Reader` where its database is in reach. Raises Unavailable while it is not."""
 
+    @property
+    def is_at_hand(self) -> bool:
+        """Whether it is the ledger itself: then what has ended is read there before Temporal is asked."""
+
     async def state(self, approval_id: str) -> State | None:
         """The approval as it is on record."""
 

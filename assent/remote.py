@@ -29,9 +29,10 @@ from assent.contracts import (
     VerdictKind,
 )
 from assent.door import Approval, FrozenReview, ToolDescription
-from assent.errors import ApprovalNotFound, AssentError, InvalidRequest, Unavailable
+from assent.errors import ApprovalNotFound, AssentError, InvalidRequest, QuotaExceeded, Unavailable
 from assent.messages import AuditRecord, RevokedKind, Withdrawal
 from assent.problems import MEDIA_TYPE, Code, Problem, error_of
+from assent.quotas import Quota
 from assent.wire import (
     ApprovalList,
     ApprovalView,
@@ -226,6 +227,9 @@ class HttpDoor:
             try:
                 yield _read(await self._send("GET", path, within=_WAIT + _ANSWER_WITHIN), answer)
                 pauses = _pauses()
+            except QuotaExceeded as error:
+                _log.warning("%s is still waited for: %s", path.partition("?")[0], error)
+                await asyncio.sleep(error.retry_after)
             except Unavailable as error:
                 _log.warning("%s is still waited for: %s", path.partition("?")[0], error)
             await asyncio.sleep(next(pauses))
@@ -242,6 +246,10 @@ class HttpDoor:
             except Unavailable:
                 if clock() + pause >= give_up:
                     raise
+            except QuotaExceeded as error:
+                if error.quota != Quota.REQUESTS or clock() + error.retry_after >= give_up:
+                    raise
+                pause = max(pause, error.retry_after)
             await asyncio.sleep(pause)
         raise AssertionError("pauses never end")
 

@@ -17,6 +17,8 @@ _Line = TypeVar("_Line")
 class HttpReader:
     """`assent.LedgerReader` over HTTP, as far as the token reaches."""
 
+    is_at_hand = False  # who answers there would ask Temporal in turn
+
     def __init__(self, door: HttpDoor) -> None:
         self._door = door
 

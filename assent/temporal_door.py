@@ -48,6 +48,7 @@ from assent.errors import (
     ApprovalNotFound,
     AssentError,
     ConversationBusy,
+    QuotaExceeded,
     Unavailable,
 )
 from assent.judgement import after_ending
@@ -64,6 +65,7 @@ from assent.messages import (
     VerdictQuestion,
     Withdrawal,
 )
+from assent.quotas import AgentLimits
 from assent.reader import LedgerReader, Stored
 from assent.temporal import NO_SERVER, ended_as, no_answer, unavailable
 from assent.temporal_ledger import TemporalLedger
@@ -78,6 +80,7 @@ _LEDGER_SHARE = 0.75
 """How much of its time a late decision spends on asking the ledger, before it asks Temporal."""
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
+NO_LIMITS = AgentLimits()
 
 
 class TemporalDoor:
@@ -104,7 +107,7 @@ class TemporalDoor:
         return await self._ledger.settled(approval_id)
 
     async def was_settled(self, approval_id: str) -> Settlement | None:
-        """The same for who cannot read the ledger: who settled it and how, without the content and the words."""
+        """The same; for who cannot read the ledger, who settled it and how, without the content and the words."""
         return await self._reviews.was_settled(approval_id)
 
     async def review(self, approval_id: str) -> Review:
@@ -143,16 +146,16 @@ class TemporalDoor:
 
     # Asking
 
-    async def request(self, request: Request, *, in_doubt: bool) -> bool:
-        started = await self._start(request)
+    async def request(self, request: Request, *, in_doubt: bool, limits: AgentLimits = NO_LIMITS) -> bool:
+        started = await self._start(request, limits)
         if started and in_doubt:
             await self._prepared(request.approval_id)
         return started
 
-    async def request_many(self, requests: tuple[Request, ...]) -> None:
+    async def request_many(self, requests: tuple[Request, ...], *, limits: AgentLimits = NO_LIMITS) -> None:
         await self._start_bundle(requests)
         asked = await asyncio.gather(
-            *(self.request(request, in_doubt=True) for request in requests), return_exceptions=True
+            *(self.request(request, in_doubt=True, limits=limits) for request in requests), return_exceptions=True
         )
         for trouble in asked:
             if isinstance(trouble, BaseException):
@@ -177,7 +180,7 @@ class TemporalDoor:
         except RPCError as error:
             raise unavailable(error) from error
 
-    async def _start(self, request: Request) -> bool:
+    async def _start(self, request: Request, limits: AgentLimits) -> bool:
         """Start the approval, or see that the same request started it before. Tells which."""
         digest = request.sha256
         attributes = {names.STATUS: Phase.PREPARING, names.TOOL: request.tool, names.REQUESTER: str(request.requester)}
@@ -188,7 +191,7 @@ class TemporalDoor:
             try:
                 await self._client.start_workflow(
                     names.APPROVAL,
-                    Asked(request=request),
+                    Asked(request=request, limits=limits),
                     id=names.approval_workflow(request.approval_id),
                     task_queue=names.APPROVALS_QUEUE,
                     id_reuse_policy=reuse,
@@ -449,6 +452,8 @@ def _failure(approval_id: str, error: WorkflowFailureError) -> AssentError:
             return ApprovalConflict(approval_id)
         case ApplicationError(type="ConversationBusy") as busy:
             return ConversationBusy(*busy.details)
+        case ApplicationError(type="QuotaExceeded") as exceeded:
+            return QuotaExceeded(*exceeded.details)
         case TerminatedError():
             return ApprovalInterrupted(approval_id, "terminated")
         case CancelledError():

@@ -43,13 +43,14 @@ class TemporalLedger:
 
     async def ended(self, approval_id: str) -> State | None:
         """An approval that is on record as ended; None of any other, also where nobody can read the record."""
-        state = await self._reader.state(approval_id) if self._reader else None
+        state = await self._reader.state(approval_id) if self._reader and self._reader.is_at_hand else None
         return state if state is not None and state.phase is Phase.CLOSED else None
 
     async def ending(self, approval_id: str) -> Outcome | None:
         """How an approval ended, if that is on record; a ledger out of reach stops nobody who waits for it."""
-        with suppress(Unavailable):
-            return await self._reader.outcome(approval_id) if self._reader else None
+        if self._reader and self._reader.is_at_hand:
+            with suppress(Unavailable):
+                return await self._reader.outcome(approval_id)
         return None
 
     async def state(self, approval_id: str) -> State:

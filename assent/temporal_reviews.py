@@ -91,8 +91,9 @@ class TemporalReviews:
         raise NotFrozen(approval_id)
 
     async def was_settled(self, approval_id: str) -> Settlement | None:
-        """What was settled, if anything was, without the content and the operator's words."""
-        return (await self._record(approval_id)).settled
+        """What was settled, if anything was; all of it for who can read the ledger."""
+        record = await self._record(approval_id)
+        return (await self._was_settled(record)).settlement if record.settled else None
 
     async def review(self, approval_id: str) -> Review:
         """What may have happened, as its review knows it. Raises NotFrozen where there is no question about it."""

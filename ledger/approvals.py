@@ -26,8 +26,9 @@ from assent.contracts import (
 from assent.judgement import after_ending, concluded, objection, refusal_entry
 from assent.messages import AuditEntry, AuditEvent, Closing, Conclusion, Prepared, ReportKind
 from assent.payload import sha256
+from assent.quotas import Limits
 from assent.reader import Subject
-from ledger import audit, claims, requesters, results
+from ledger import audit, claims, quotas, requesters, results
 from ledger.engine import insert, inserted
 from ledger.messages import MessageKind, judged_of, messages_of
 from ledger.results import claim_of, report
@@ -42,11 +43,15 @@ async def register(
     refused: str | None,
     now: datetime,
     open_until: datetime,
+    limits: Limits,
 ) -> Prepared:
     """Store the plan if there is none yet, and return the one that stands."""
     request_sha256, refused = request.sha256, storable(refused)
     if stored := await _stored(connection, request.approval_id, request_sha256):
         return stored
+    place = await quotas.place_of(connection, request, plan)
+    if exceeded := await quotas.exceeded(connection, place, limits, now):
+        return Prepared(exceeded=exceeded)
     others = await _take_slot(connection, request, plan, now) if plan else ()
     if others and request.when_pending is WhenPending.FAIL:
         return Prepared(busy_with=others[0])
@@ -62,6 +67,7 @@ async def register(
         refused=refused,
         created_at=audit.stamp(now),
         open_until=audit.stamp(open_until),
+        **place.model_dump(),
     )
     if not await inserted(connection, row.on_conflict_do_nothing()):
         stored = await _stored(connection, request.approval_id, request_sha256)

@@ -43,6 +43,7 @@ from assent.messages import (
     ToolCall,
 )
 from assent.persons import Person
+from assent.quotas import NO_LIMITS, Limits
 from ledger import (
     approvals,
     attempts,
@@ -104,10 +105,17 @@ class Ledger:
     # Approvals
 
     async def register(
-        self, request: Request, plan: Plan | None, refused: str | None, *, now: datetime, open_until: datetime
+        self,
+        request: Request,
+        plan: Plan | None,
+        refused: str | None,
+        *,
+        now: datetime,
+        open_until: datetime,
+        limits: Limits = NO_LIMITS,
     ) -> Prepared:
         async with writing(self._engine) as connection:
-            return await approvals.register(connection, request, plan, refused, now, open_until)
+            return await approvals.register(connection, request, plan, refused, now, open_until, limits)
 
     async def settle(self, conclusion: Conclusion) -> Outcome:
         async with writing(self._engine) as connection:

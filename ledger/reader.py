@@ -12,14 +12,17 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from assent.contracts import Grant, Identity, Manifest, Outcome, Settlement, State
 from assent.errors import Unavailable
 from assent.messages import AuditRecord, Policy
+from assent.quotas import AgentLimits, Exceeded
 from assent.reader import Stored, Subject
-from ledger import approvals, audit, catalogues, grants, policies, reviews, stored
+from ledger import approvals, audit, catalogues, grants, policies, quotas, reviews, stored
 from ledger.database import Ledger
 from ledger.engine import reading
 
 
 class Reader:
     """Reads the ledger: `assent.LedgerReader`. It needs a role that may select, and no other right."""
+
+    is_at_hand = True
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -79,6 +82,11 @@ class Reader:
     async def grant(self, grant_id: str) -> Grant | None:
         async with self._reading() as connection:
             return await grants.grant_of(connection, grant_id)
+
+    async def exceeded(self, principal: str, limits: AgentLimits, *, size: int, more: int) -> Exceeded | None:
+        """The agent's quota that so many more requests would go beyond, as far as can be said before they are made."""
+        async with self._reading() as connection:
+            return await quotas.of_agent(connection, principal, limits, datetime.now(UTC), size=size, more=more)
 
     async def policy(self) -> Policy | None:
         async with self._reading() as connection:

@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0008"
+VERSION = "0009"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -39,6 +39,24 @@ approvals = Table(
     Column("outcome", Text),
     Column("closed_at", Text),
     Column("revision", Integer, nullable=False, server_default="0"),
+    Column("principal", Text),
+    Column("person", Text),
+    Column("chat_id", Text),
+    Column("size", Integer, nullable=False, server_default="0"),
+    Index("approvals_of_principal", "principal", "created_at"),
+    Index("approvals_of_chat", "chat_id", "created_at"),
+    Index(
+        "approvals_open_of_principal",
+        "principal",
+        sqlite_where=text("status IS NULL"),
+        postgresql_where=text("status IS NULL"),
+    ),
+    Index(
+        "approvals_open_of_person",
+        "person",
+        sqlite_where=text("status IS NULL"),
+        postgresql_where=text("status IS NULL"),
+    ),
     Index(
         "approvals_open",
         "created_at",
@@ -53,7 +71,11 @@ approvals = Table(
     ),
 )
 
-"""`plan` is the plan as it was prepared; `revision` says which edit of it stands, 0 if none does."""
+"""`plan` is the plan as it was prepared; `revision` says which edit of it stands, 0 if none does.
+
+By `principal` (the agent), `person` (the requester's one id), `chat_id` (who sees the card) and `size` (the bytes that
+were asked with) quotas are counted.
+"""
 
 revisions = Table(
     "revisions",

@@ -56,7 +56,8 @@ def write_tokens(directory: Path, agents: dict[str, dict[str, Any]] | None = Non
     for name, rights in (AGENTS if agents is None else agents).items():
         digest = hashlib.sha256(f"secret-{name}".encode()).hexdigest()
         lines += ["[[token]]", f'name = "{name}"', f'sha256 = "{digest}"']
-        lines += [f"{key} = {json.dumps(value)}" for key, value in rights.items()]
+        plenty = {"requests_per_minute": 1_000_000, "pending": 100_000, "bytes_per_day": 10**12}
+        lines += [f"{key} = {json.dumps(value)}" for key, value in {**plenty, **rights}.items()]
     path = directory / f"tokens-{uuid.uuid4().hex}.toml"
     path.write_text("\n".join(lines))
     return path

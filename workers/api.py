@@ -13,6 +13,7 @@ from temporalio.client import Client
 
 from assent.settings import Settings
 from assent.temporal_door import TemporalDoor
+from assent.watched import Watched
 from ledger import Reader
 from workers import approvals_api, docs, frozen_api, inbox_api, problems, process, serving
 from workers.desk import Desk
@@ -25,9 +26,8 @@ PORT = 8500
 
 def create_app(settings: Settings, client: Client, reader: Reader) -> FastAPI:
     """The API as these settings want it. Raises Misconfigured where nobody could come in."""
-    app = serving.new_app(
-        client, "AI agents act with a person's consent, at most once, and never lie about what happened."
-    )
+    description = "AI agents act with a person's consent, at most once, and never lie about what happened."
+    app = serving.new_app(client, description, described=True)
     app.state.desk = Desk(TemporalDoor(client, reader), reader, _tokens(settings))
     for router in (approvals_api.router, frozen_api.router, inbox_api.router):
         app.router.routes.extend(router.routes)
@@ -37,11 +37,11 @@ def create_app(settings: Settings, client: Client, reader: Reader) -> FastAPI:
     return app
 
 
-def _tokens(settings: Settings) -> Tokens:
+def _tokens(settings: Settings) -> Watched[Tokens]:
     if settings.tokens is None:
         raise process.Misconfigured("The API knows agents by their tokens: set ASSENT_TOKENS.")
     try:
-        return Tokens.load(settings.tokens, settings.feishu_tenant_key)
+        return Watched(settings.tokens, lambda path: Tokens.load(path, settings.feishu_tenant_key))
     except ValueError as error:
         raise process.Misconfigured(f"ASSENT_TOKENS: {error}.") from None
 

@@ -42,6 +42,8 @@ from workers.desk import (
     in_time,
     may_judge,
     may_list,
+    refuse_hurry,
+    refuse_too_much,
     streamed,
     told,
     visible,
@@ -74,8 +76,9 @@ async def ask(asked: NewApproval, desk: TheDesk, agent: TheAgent, response: Resp
     _refuse_beyond_rights(asked, agent)
     fields = {name: getattr(asked, name) for name in NewApproval.model_fields}
     approval_id = asked.approval_id or str(uuid.uuid4())
-    request = parse_request(**{**fields, "approval_id": approval_id}, surface=Surface.HTTP, asked_by=agent.name)
-    is_new = await desk.door.request(request, in_doubt=True)
+    request = parse_request(**{**fields, "approval_id": approval_id}, surface=Surface.HTTP, asked_by=agent.principal)
+    await refuse_too_much(desk, agent, request)
+    is_new = await desk.door.request(request, in_doubt=True, limits=agent.limits)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"/v1/approvals/{path_segment(approval_id)}"
     return await _taken(desk, agent, approval_id, _TAKEN_WITHIN if is_new else STATE_WITHIN)
@@ -90,8 +93,10 @@ async def ask_for_many(asked: NewBundle, desk: TheDesk, agent: TheAgent) -> Bund
     for each in asked.calls:
         _refuse_beyond_rights(each, agent)
     calls = [{name: getattr(each, name) for name in NewApproval.model_fields} for each in asked.calls]
-    requests = parse_requests(calls, asked_by=agent.name, surface=Surface.HTTP)
-    await desk.door.request_many(requests)
+    requests = parse_requests(calls, asked_by=agent.principal, surface=Surface.HTTP)
+    refuse_hurry(desk, agent, len(requests) - 1)  # as many as if each had come alone
+    await refuse_too_much(desk, agent, *requests)
+    await desk.door.request_many(requests, limits=agent.limits)
     return BundleView(
         approvals=tuple([await _taken(desk, agent, each.approval_id, _TAKEN_WITHIN) for each in requests])
     )
@@ -165,7 +170,7 @@ async def decide(approval_id: ApprovalId, made: NewDecision, desk: TheDesk, agen
     """Tell what a person decided, with a token that may. No token decides what it asked for itself."""
     refuse_who_may_not_decide(agent, made.actor)
     state = await visible(desk, agent, approval_id)
-    if state.asked_by == agent.name:
+    if state.asked_by == agent.principal:
         raise NotAllowed(f"the token {agent.name!r} asked for this approval, so it may not decide it.")
     try:
         decision = Decision(

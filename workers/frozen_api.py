@@ -82,7 +82,7 @@ async def _refuse_own(desk: Desk, agent: Agent, approval_id: str) -> None:
             asked_by = (await desk.door.recorded_state(each)).asked_by
         except ApprovalNotFound:
             continue
-        if asked_by == agent.name:
+        if asked_by == agent.principal:
             raise NotAllowed(f"the token {agent.name!r} asked for this call, so it may not settle it.")
 
 

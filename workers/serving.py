@@ -35,10 +35,16 @@ _POLLED_WITHIN = timedelta(seconds=90)
 _DRAIN_SECONDS = 4
 
 
-def new_app(client: Client, description: str) -> FastAPI:
-    """An application whose errors are problems, and whose requests are bounded."""
+def new_app(client: Client, description: str = "", *, described: bool = False) -> FastAPI:
+    """An application whose errors are problems, and whose requests are bounded; with OpenAPI if it is described."""
     app = FastAPI(
-        title="Assent", description=description, version="1", docs_url=None, redoc_url=None, redirect_slashes=False
+        title="Assent",
+        description=description,
+        version="1",
+        openapi_url="/openapi.json" if described else None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
     )
     problems.install(app)
     app.add_middleware(_Edge)

@@ -66,6 +66,7 @@ class ApprovalWorkflow:
     def __init__(self, asked: Asked) -> None:
         carried = asked.carried
         self._request = asked.request
+        self._limits = asked.limits
         self._phase = Phase.PENDING if carried else Phase.PREPARING
         self._docket = Docket(carried)
         self._post = Post(self._docket, carried.cards if carried else Shelf())
@@ -104,7 +105,10 @@ class ApprovalWorkflow:
     async def _prepare(self) -> Prepared:
         info = workflow.info()
         preparation = Preparation(
-            request=self._request, now=workflow.now(), deadline=info.start_time + self._request.ttl
+            request=self._request,
+            now=workflow.now(),
+            deadline=info.start_time + self._request.ttl,
+            limits=self._limits,
         )
         prepared = await steps.local(names.PREPARE, preparation, Prepared)
         if prepared.plan is None:
@@ -115,6 +119,8 @@ class ApprovalWorkflow:
         if prepared.busy_with is not None:
             busy = (self._request.thread_id, prepared.busy_with)
             raise ApplicationError("the conversation is busy", *busy, type="ConversationBusy")
+        if (over := prepared.exceeded) is not None:
+            raise ApplicationError("a quota is used up", over.quota, over.limit, over.retry_after, type="QuotaExceeded")
         return prepared
 
     def _recall(self, plan: Plan | None, outcome: Outcome) -> Outcome:

@@ -10,7 +10,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 .venv/.ready: requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(PIP) --constraint requirements.lock uv || echo "Without uv, pip takes a minute or two."
+	@sed -n '/^uv==/,/# via/p' requirements.lock > .venv/uv.lock
+	@$(PIP) --require-hashes -r .venv/uv.lock || echo "Without uv, pip takes a minute or two."
 	@$(UV) --require-hashes -r requirements.lock || $(PIP) --require-hashes -r requirements.lock
 	@$(UV) --no-deps --no-build-isolation --editable . || $(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.cards import CardActivities
-from activities.planning import Planner
+from activities.planning import Planner, Unresolved
 from assent import names
+from assent.contracts import Identity
 from assent.errors import InvalidRequest
 from assent.messages import (
     AuditBatch,
@@ -27,8 +31,12 @@ from assent.messages import (
 )
 from assent.quotas import Limits
 from assent.settings import Settings
+from cards import SIGNED
 from ledger import Ledger
 
+_log = logging.getLogger(__name__)
+
+_LEARN_WITHIN = 1.0
 _LEEWAY = timedelta(hours=1)
 """How much longer than its plan allows an approval may count as open in its conversation."""
 
@@ -56,6 +64,8 @@ class ApprovalActivities:
         try:
             plan = await self._planner.plan(preparation)
             open_until = plan.deadline + plan.start_within + plan.timeout * plan.attempts + plan.result_ttl + _LEEWAY
+        except Unresolved as unresolved:
+            return await self._ledger.prepared(request) or Prepared(unknown=unresolved.unknown)
         except InvalidRequest as error:
             refused = str(error)
             open_until = preparation.now
@@ -65,7 +75,13 @@ class ApprovalActivities:
             requester_pending=self._settings.requester_pending or None,
         )
         return await self._ledger.register(
-            request, plan, refused, now=preparation.now, open_until=open_until, limits=limits
+            request,
+            plan,
+            refused,
+            now=preparation.now,
+            open_until=open_until,
+            namespace=activity.info().namespace,
+            limits=limits,
         )
 
     @activity.defn(name=names.CLOSE_CLAIM)
@@ -80,8 +96,18 @@ class ApprovalActivities:
     async def settle(self, conclusion: Conclusion) -> Settled:
         """Put the ending on record, then on the cards; the record stands whatever Feishu does."""
         outcome = await self._ledger.settle(conclusion)
+        await self._learn(judged.actor for judged in conclusion.judged if judged.proof in SIGNED)
         shown = self._cards is None or await self._cards.finish(outcome.approval_id)
         return Settled(outcome=outcome, cards_due=not shown)
+
+    async def _learn(self, proved: Iterable[Identity]) -> None:
+        """Every click teaches who is who, for free: nothing waits for that, and nothing depends on it."""
+        try:
+            async with asyncio.timeout(_LEARN_WITHIN):
+                for person in {(each.tenant_key, each.keys): each for each in proved if len(each.keys) > 1}.values():
+                    await self._ledger.learn(person.within(self._settings.feishu_tenant_key or None))
+        except Exception as error:
+            _log.warning("who clicked could not be remembered: %s", type(error).__name__)
 
     @activity.defn(name=names.RELEASE)
     async def release(self, release: Release) -> Report:
@@ -98,7 +124,8 @@ class ApprovalActivities:
             case RecallKind.REVOKE:
                 return Recalled(revoked=await self._revoke(question))
             case RecallKind.REVIEW:
-                return Recalled(review=await self._ledger.review(question.approval_id, question.ruling_id))
+                review = await self._ledger.review(question.approval_id)
+                return Recalled(review=review.without_words() if review else None)
 
     async def _revoke(self, question: Recall) -> RevokedKind:
         assert question.actor is not None, "somebody revokes a grant"

@@ -37,9 +37,9 @@ class ReviewCards:
             if self._settings.operators_chat:
                 await self._show_operators(record, examination, examined)
             if frozen.settlement is not None:
-                for approval_id in (frozen.call.approval_id, *frozen.settlement.also):
+                for approval_id in dict.fromkeys((frozen.call.approval_id, *examination.told)):
                     await self._approvals.show(Revision(approval_id=approval_id))
-                    await self._notify(approval_id, examination)
+                    await self._notify(approval_id)
         except FeishuUnavailable as error:
             raise later(error) from error
 
@@ -85,12 +85,10 @@ class ReviewCards:
                 _log.warning("an older card of the review of %s stays: %s", frozen.call.approval_id, refused)
             await self._ledger.shows(slot, Shown.REPLACED)
 
-    async def _notify(self, approval_id: str, examination: Examination) -> None:
+    async def _notify(self, approval_id: str) -> None:
         """A reply in the approval's conversation, once: its requester learns of it without looking."""
-        settlement = examination.frozen.settlement
         record = await self._ledger.record(approval_id)
-        assert settlement is not None
-        if record is None:
+        if record is None or record.settlement is None:
             return
         for message in record.messages:
             if message.slot.kind is not MessageKind.CARD or message.message_id is None:
@@ -100,7 +98,7 @@ class ReviewCards:
                 continue
             address = address_of(record, message).model_copy(update={"reply_to": message.message_id})
             await self._ledger.intend(slot, after_end=True)
-            content = settled_notice(settlement, record.plan, self._wording)
+            content = settled_notice(record.settlement, record.plan, self._wording)
             try:
                 sent = await self._feishu.send(address, "interactive", content, uuid=slot.uuid)
             except FeishuRefused as refused:

@@ -420,11 +420,14 @@ class Request(Frozen):
     """The name of the token that the agent showed."""
     bundle_id: Id | None = None
     """What the calls have in common that were asked for together, and are shown on one card."""
+    is_bound_to_chat: bool = False
+    """Whether its token may ask in certain chats alone: then a message it answers must be in `chat_id`."""
 
     @property
     def sha256(self) -> str:
         """What tells this request from another one under the same id: all of it but its door and its company."""
-        fields = self.model_dump(mode="json", exclude={"surface", "asked_by", "bundle_id", "arguments"})
+        by_its_door = {"surface", "asked_by", "bundle_id", "is_bound_to_chat"}
+        fields = self.model_dump(mode="json", exclude={*by_its_door, "arguments"})
         return sha256(canonical_json({**fields, "arguments": self.arguments}))
 
 
@@ -563,7 +566,9 @@ class Plan(Frozen):
     remember_for: timedelta = timedelta(0)
     """How long a decision about it may be remembered."""
     conversation: str | None = None
-    """The chat that it was asked for in, as far as the agent said."""
+    """The chat that it was asked for in: as Feishu said, or else as the agent did."""
+    chat_is_known: bool = True
+    """Whether that is so: not where it answers a message, and nobody needed to know in which chat that is."""
     remind_at: datetime | None = None
     escalate_at: datetime | None = None
     escalate_to: tuple[Identity, ...] = ()
@@ -653,6 +658,8 @@ class Judged(Frozen):
     """What the decision was about."""
     problem: str | None = None
     """What was wrong with it, where something was."""
+    proof: str | None = None
+    """What proved the actor's identity."""
 
     @classmethod
     def of(cls, decision: Decision, verdict: VerdictKind, received_at: datetime, problem: str | None = None) -> Self:
@@ -668,6 +675,7 @@ class Judged(Frozen):
             stage=decision.stage,
             payload_sha256=decision.payload_sha256,
             problem=problem[:500] if problem else None,
+            proof=decision.proof,
         )
 
 
@@ -716,7 +724,9 @@ class Settlement(Frozen):
     retried: bool = False
     """Whether the call was tried again, and this is what came of that."""
     also: tuple[str, ...] = ()
-    """The other approvals that waited for the same answer."""
+    """Other approvals that get the same answer: some of them, where there are many."""
+    ruling_id: str | None = None
+    """The ruling that settled it, where a person's did."""
 
 
 class RuledKind(StrEnum):
@@ -733,6 +743,8 @@ class Ruled(Frozen):
 
     kind: RuledKind
     settlement: Settlement | None = None
+    consent: str | None = None
+    """The consent under which the call is tried again, where that is so."""
 
 
 class Progress(Frozen):

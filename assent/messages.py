@@ -105,12 +105,34 @@ class AuditRecord(Frozen):
     hash: str
 
 
+class Unknowns(Frozen):
+    """Input of *resolve*: what only Feishu can say, and the plan depends on."""
+
+    requester: Identity | None = None
+    """Whose other ids are asked for."""
+    message_id: Id | None = None
+    """The message whose chat is asked for."""
+
+
+class Resolved(Frozen):
+    """What *resolve* found out; or why it is not known."""
+
+    requester: Identity | None = None
+    """The requester, by every id that Feishu tells."""
+    chat_id: str | None = None
+    """The chat of the message."""
+    refused: str | None = None
+    """Why there is no answer, and never will be."""
+
+
 class Preparation(Frozen):
     """Input of *prepare*."""
 
     request: Request
     now: datetime
     deadline: datetime
+    resolved: Resolved | None = None
+    """What Feishu said, if it was asked."""
     limits: AgentLimits = AgentLimits()
 
 
@@ -128,6 +150,8 @@ class Prepared(Frozen):
     """The quota that it would have gone beyond; nothing was stored."""
     outcome: Outcome | None = None
     """How this very request ended, when Temporal no longer knows."""
+    unknown: Unknowns | None = None
+    """What Feishu must be asked first; then nothing is stored yet."""
 
 
 class ReportKind(StrEnum):
@@ -389,7 +413,7 @@ class FrozenCall(Frozen):
     """Input of the frozen review: what may have happened, and how far finding out has come."""
 
     call: ToolCall
-    """The consented call; its consent is that of the latest attempt to make it."""
+    """The consented call, as it was first made."""
     queue: str
     risk: Risk
     has_cards: bool
@@ -401,12 +425,9 @@ class FrozenCall(Frozen):
     seen: Any = None
     """What the worker saw of the result, if it saw any."""
     frozen_at: datetime
-    joined: tuple[str, ...] = ()
-    """Other approvals that wait for the same answer."""
     remind_every: timedelta = timedelta(days=1)
     probes: int = 0
     reminders: int = 0
-    retries: int = 0
     settlement: Settlement | None = None
 
     @classmethod
@@ -448,8 +469,18 @@ class Examination(Frozen):
     frozen: FrozenCall
     ruling: Ruling | None = None
     report: Report | None = None
-    """What a probe, or the call when it was tried again, found out."""
+    """What a probe found out."""
     now: datetime
+    told: tuple[str, ...] = ()
+    """Whose cards are to show what was settled, beside those of the call's own approval."""
+
+
+class Retry(Frozen):
+    """An operator's word that a frozen call is to be tried again, as it stands in the ledger."""
+
+    consent: str
+    """Under which it is made."""
+    ruling: Ruling
 
 
 class Examined(Frozen):
@@ -461,6 +492,32 @@ class Examined(Frozen):
     """Whether it has been found out what became of it."""
     did_not_run: bool = False
     """Whether every attempt ended and said that nothing happened."""
+    waiting: int = 1
+    """How many approvals get the answer."""
+    joined: tuple[str, ...] = ()
+    """Some of them, beside the call's own."""
+    retries: int = 0
+    """How often it was tried again."""
+    retry: Retry | None = None
+    """The retry that was promised and has not been made."""
+    told: bool = False
+    """Whether everybody has been told what was settled."""
+
+
+class Telling(Frozen):
+    """Input of *tell*: whose frozen call was settled, and how far telling those who waited has come."""
+
+    approval_id: str
+    after: str = ""
+
+
+class Told(Frozen):
+    """Some of those who waited, in order; none where nobody is left."""
+
+    approval_ids: tuple[str, ...] = ()
+    """Those of them who have cards."""
+    after: str | None = None
+    """Where the rest begins, if there may be one."""
 
 
 class RecallKind(StrEnum):
@@ -504,8 +561,6 @@ class Recall(Frozen):
     kind: RecallKind
     approval_id: str = ""
     decision: LateDecision | None = None
-    ruling_id: str | None = None
-    """The ruling of which it is asked whether it settled the call."""
     grant_id: str = ""
     actor: Identity | None = None
     """Who revokes a grant."""
@@ -531,16 +586,29 @@ class Policy(Frozen):
     since: datetime
 
 
-class ReviewRecord(Frozen):
-    """The review that an approval's call has, or would have."""
+class FrozenStanding(Frozen):
+    """Where an approval stands whose call may have happened."""
 
-    review_id: str
-    """Its workflow."""
+    idempotency_key: str
+    """What its review is found by."""
+    asked_by: tuple[str, ...] = ()
+    """The agents that asked for it, or for another that gets the same answer."""
+
+
+class ReviewRecord(Frozen):
+    """What is on record of the review of an approval's call."""
+
     payload_sha256: str
-    settled: Settlement | None = None
-    """What was settled, without the content and without the operator's words."""
-    is_this_ruling: bool = False
-    """Whether it was settled by the ruling that is asked about."""
+    frozen: FrozenStanding | None = None
+    """Where it stands, if its call may have happened, or might have until that was settled."""
+    settlement: Settlement | None = None
+
+    def without_words(self) -> Self:
+        """As it may stand in Temporal's history: without the content and the operator's words."""
+        if self.settlement is None:
+            return self
+        bare = self.settlement.model_copy(update={"content": None, "truncated": False, "reason": None})
+        return self.model_copy(update={"settlement": bare})
 
 
 class Recalled(Frozen):

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from assent.contracts import Frozen, Grant, Identity, Manifest, Outcome, Settlement, State
 from assent.errors import Unavailable
-from assent.messages import AuditRecord, Policy
+from assent.messages import AuditRecord, Policy, ReviewRecord
 
 CHUNK = 1024 * 1024
 """How many bytes of a stored result are held at once."""
@@ -59,6 +59,9 @@ class LedgerReader(Protocol):
 
     async def settlement(self, approval_id: str) -> Settlement | None:
         """What was settled of a frozen call, if anything was."""
+
+    async def review(self, approval_id: str) -> ReviewRecord | None:
+        """What is on record of the review of its call; asked only where the ledger is at hand."""
 
     async def content(self, approval_id: str) -> Stored | None:
         """Its whole result; None while it has none, or it may not be told."""

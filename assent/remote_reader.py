@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from assent.contracts import Grant, Identity, Manifest, Outcome, Phase, Settlement, State
 from assent.errors import ApprovalNotFound
-from assent.messages import AuditRecord, Policy
+from assent.messages import AuditRecord, Policy, ReviewRecord
 from assent.reader import Stored
 from assent.remote import HttpDoor
 
@@ -34,6 +34,9 @@ class HttpReader:
 
     async def settlement(self, approval_id: str) -> Settlement | None:
         return await self._door.settled(approval_id)
+
+    async def review(self, approval_id: str) -> ReviewRecord | None:
+        return None
 
     async def content(self, approval_id: str) -> Stored | None:
         return _stored(await self._door.content(approval_id))

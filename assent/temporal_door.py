@@ -56,6 +56,7 @@ from assent.messages import (
     Asked,
     AuditRecord,
     BundleAsked,
+    FrozenStanding,
     LateDecision,
     Policy,
     Recall,
@@ -109,6 +110,10 @@ class TemporalDoor:
     async def was_settled(self, approval_id: str) -> Settlement | None:
         """The same; for who cannot read the ledger, who settled it and how, without the content and the words."""
         return await self._reviews.was_settled(approval_id)
+
+    async def frozen_standing(self, approval_id: str) -> FrozenStanding:
+        """Where an approval stands whose call may have happened. Raises NotFrozen where there is no such question."""
+        return await self._reviews.standing(approval_id)
 
     async def review(self, approval_id: str) -> Review:
         """The open question of a frozen call. Raises NotFrozen where there is none."""

@@ -10,7 +10,7 @@ from typing import TypeVar
 from assent.contracts import Grant, Identity, Manifest, Outcome, Phase, Settlement, State
 from assent.errors import ApprovalInterrupted, ApprovalNotFound, AssentError, LedgerNeeded, Unavailable
 from assent.inbox import awaits
-from assent.messages import AuditRecord, Policy
+from assent.messages import AuditRecord, Policy, ReviewRecord
 from assent.reader import LedgerReader, Stored
 
 _AT_ONCE = 16
@@ -67,6 +67,12 @@ class TemporalLedger:
 
     async def settled(self, approval_id: str) -> Settlement | None:
         return await self.reader.settlement(approval_id)
+
+    async def review(self, approval_id: str) -> ReviewRecord | None:
+        """What is on record of the review of its call; None where the ledger is not at hand."""
+        if self._reader is None or not self._reader.is_at_hand:
+            return None
+        return await self._reader.review(approval_id)
 
     async def content(self, approval_id: str) -> Stored | None:
         """The whole result of an approval that has ended."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from temporalio.client import (
     Client,
     WorkflowExecution,
     WorkflowFailureError,
+    WorkflowHandle,
     WorkflowQueryFailedError,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
@@ -22,11 +24,16 @@ from assent import names
 from assent.contracts import Ruled, RuledKind, Ruling, Settlement
 from assent.door import FrozenReview
 from assent.errors import AssentError, NotFrozen, RulingRefused, Unavailable
-from assent.messages import Examined, FrozenCall, Recall, Recalled, RecallKind, ReviewRecord
+from assent.messages import Examined, FrozenCall, FrozenStanding, Recall, Recalled, RecallKind, ReviewRecord
 from assent.temporal import NO_SERVER, no_answer, unavailable
 from assent.temporal_ledger import TemporalLedger
 
 _RULED_WITHIN = timedelta(seconds=20)
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+"""How many seconds pass before the ledger is asked again about a call whose review is not open."""
+_LONGEST_WAIT = 600.0
+"""How many seconds an open review is waited for before the ledger is asked all the same."""
+_NOT_OPEN = "the call is frozen, and its review is not open just now: it will be within a minute or so; try again then"
 
 Recalling = Callable[[Recall], Awaitable[Recalled]]
 
@@ -37,11 +44,6 @@ class Review(NamedTuple):
     frozen: FrozenCall
     examined: Examined
     """What the ledger knew when the review last looked."""
-
-    @property
-    def approvals(self) -> frozenset[str]:
-        """All approvals that wait for the answer."""
-        return frozenset({self.frozen.call.approval_id, *self.frozen.joined})
 
     @property
     def may_go_on(self) -> bool:
@@ -66,15 +68,16 @@ class TemporalReviews:
             raise unavailable(error) from error
 
     async def settle(self, approval_id: str, ruling: Ruling) -> Ruled:
-        record = await self._record(approval_id, ruling.ruling_id)
-        if ruling.payload_sha256 is not None and ruling.payload_sha256 != record.payload_sha256:
+        known = await self._known(approval_id)
+        if ruling.payload_sha256 not in (None, known.payload_sha256):
             raise RulingRefused(approval_id, "Tampered", "the ruling is about another payload than the one that froze")
-        if record.settled:
-            return await self._was_settled(record)
-        await self._looked_at(record.review_id, approval_id)  # says if the review of this key is about other approvals
+        if known.settlement is not None:
+            return _was_settled(ruling, await self._whole(known.settlement, approval_id))
+        if known.frozen is None:
+            raise NotFrozen(approval_id)
         try:
             async with asyncio.timeout(_RULED_WITHIN.total_seconds() + 0.1):
-                ruled: Ruled = await self._client.get_workflow_handle(record.review_id).execute_update(
+                ruled: Ruled = await self._workflow(known.frozen).execute_update(
                     names.SETTLE_REVIEW, ruling, id=ruling.ruling_id, result_type=Ruled, rpc_timeout=_RULED_WITHIN
                 )
                 return ruled
@@ -85,76 +88,92 @@ class TemporalReviews:
                 raise unavailable(error) from error
         except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError):
             raise no_answer() from None
-        record = await self._record(approval_id, ruling.ruling_id)
-        if record.settled:
-            return await self._was_settled(record)
-        raise NotFrozen(approval_id)
-
-    async def was_settled(self, approval_id: str) -> Settlement | None:
-        """What was settled, if anything was; all of it for who can read the ledger."""
-        record = await self._record(approval_id)
-        return (await self._was_settled(record)).settlement if record.settled else None
+        if settled := await self.was_settled(approval_id):
+            return _was_settled(ruling, settled)
+        raise Unavailable(_NOT_OPEN)
 
     async def review(self, approval_id: str) -> Review:
         """What may have happened, as its review knows it. Raises NotFrozen where there is no question about it."""
-        return await self._looked_at((await self._record(approval_id)).review_id, approval_id)
-
-    async def _looked_at(self, review_id: str, approval_id: str) -> Review:
-        workflow = self._client.get_workflow_handle(review_id)
+        workflow = self._workflow(await self.standing(approval_id))
         try:
             async with asyncio.timeout(_RULED_WITHIN.total_seconds() + 0.1):
                 frozen = await workflow.query(names.STATE, result_type=FrozenCall, rpc_timeout=_RULED_WITHIN)
                 examined = await workflow.query(names.EXAMINED, result_type=Examined, rpc_timeout=_RULED_WITHIN)
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
-                raise NotFrozen(approval_id) from error
+                raise Unavailable(_NOT_OPEN) from error
             raise unavailable(error) from error
         except WorkflowQueryFailedError as error:
             raise Unavailable(f"the review could not answer: {error}") from error
         except TimeoutError:
             raise no_answer() from None
-        review = Review(frozen, examined)
-        if approval_id not in review.approvals:
-            raise NotFrozen(approval_id)
-        return review
+        return Review(frozen, examined)
+
+    async def was_settled(self, approval_id: str) -> Settlement | None:
+        """What was settled of a frozen call, if anything was; all of it for who can read the ledger."""
+        settlement = (await self._known(approval_id)).settlement
+        return await self._whole(settlement, approval_id) if settlement else None
+
+    async def _whole(self, settlement: Settlement, approval_id: str) -> Settlement:
+        return await self._ledger.settled(approval_id) or settlement if self._ledger.can_read else settlement
+
+    async def standing(self, approval_id: str) -> FrozenStanding:
+        """Where an approval stands whose call may have happened. Raises NotFrozen where there is no such question."""
+        if standing := (await self._known(approval_id)).frozen:
+            return standing
+        raise NotFrozen(approval_id)
 
     async def settlement(self, approval_id: str) -> Settlement:
-        """Wait until a frozen call is settled, however long."""
-        while True:
-            if settled := await self._ledger.settled(approval_id):
-                return settled
-            try:
-                await self._client.get_workflow_handle(await self._review_id(approval_id)).result()
-            except WorkflowFailureError as error:
-                raise AssentError(f"the review of approval {approval_id!r} was ended by hand in Temporal") from error
-            except RPCError as error:
-                if error.status is RPCStatusCode.NOT_FOUND and not await self._ledger.settled(approval_id):
-                    raise NotFrozen(approval_id) from error
-                if error.status is not RPCStatusCode.NOT_FOUND and error.status not in NO_SERVER:
-                    raise unavailable(error) from error
-                await asyncio.sleep(1)
+        """Wait until a frozen call is settled, however long, also while its review is not open.
 
-    async def _was_settled(self, record: ReviewRecord) -> Ruled:
-        """What a ruling on a settled call is told: the same as the first time, if it is the one that settled it."""
-        assert record.settled is not None
-        kind = RuledKind.SETTLED if record.is_this_ruling else RuledKind.ALREADY_SETTLED
-        whole = await self._ledger.settled(record.settled.approval_id) if self._ledger.can_read else None
-        return Ruled(kind=kind, settlement=whole or record.settled)
+        What is settled stands in the ledger. Its review's end is only the sign to look there: one that ended without
+        a settlement is opened again by the sweeper, so the ledger is asked ever less often meanwhile.
+        """
+        self._ledger.reader  # noqa: B018 - says if there is none
+        clock, pause = asyncio.get_running_loop().time, _FIRST_PAUSE
+        known = await self._known(approval_id)
+        while known.settlement is None:
+            if known.frozen is None:
+                raise NotFrozen(approval_id)
+            began = clock()
+            await self._review_ends(known.frozen)
+            if clock() - began >= pause:
+                pause = _FIRST_PAUSE
+            else:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            with contextlib.suppress(Unavailable):  # restarts are waited out
+                known = await self._known(approval_id)
+        return await self._whole(known.settlement, approval_id)
 
-    async def _review_id(self, approval_id: str) -> str:
-        """The review that a frozen call has: of who can read the ledger, no worker is asked for it."""
-        state = await self._ledger.reader.state(approval_id)
-        key = state.idempotency_key if state else None
-        if key is None:
+    async def _review_ends(self, standing: FrozenStanding) -> None:
+        """Wait for the end of a review, or for a while; where there is none to wait for, not at all."""
+        try:
+            async with asyncio.timeout(_LONGEST_WAIT):
+                await self._workflow(standing).result()
+        except (WorkflowFailureError, TimeoutError):
+            return
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND and error.status not in NO_SERVER:
+                raise unavailable(error) from error
+
+    async def _known(self, approval_id: str) -> ReviewRecord:
+        """What is on record of it: who has the ledger at hand reads it there, any other asks a worker for the ids."""
+        found = await self._ledger.review(approval_id)
+        if found is None:
+            found = (await self._recall(Recall(kind=RecallKind.REVIEW, approval_id=approval_id))).review
+        if found is None:
             raise NotFrozen(approval_id)
-        return names.review_workflow(key)
+        return found
 
-    async def _record(self, approval_id: str, ruling_id: str | None = None) -> ReviewRecord:
-        question = Recall(kind=RecallKind.REVIEW, approval_id=approval_id, ruling_id=ruling_id)
-        record = (await self._recall(question)).review
-        if record is None:
-            raise NotFrozen(approval_id)
-        return record
+    def _workflow(self, standing: FrozenStanding) -> WorkflowHandle[Any, Any]:
+        return self._client.get_workflow_handle(names.review_workflow(standing.idempotency_key))
+
+
+def _was_settled(ruling: Ruling, settled: Settlement) -> Ruled:
+    """What a ruling on a settled call is told: the same as the first time, if it is the one that settled it."""
+    heard = ruling.ruling_id is not None and ruling.ruling_id == settled.ruling_id
+    return Ruled(kind=RuledKind.SETTLED if heard else RuledKind.ALREADY_SETTLED, settlement=settled)
 
 
 async def _listed(found: WorkflowExecution) -> FrozenReview:

@@ -116,6 +116,7 @@ class NoLedger(Ledger):
         *,
         now: datetime,
         open_until: datetime,
+        namespace: str | None = None,
         limits: Limits = NO_LIMITS,
     ) -> Prepared:
         if plan is not None:

@@ -1,5 +1,6 @@
 """remember: what was planned, who decided, what ran and how it ended, in SQL."""
 
+from ledger.approvals import Open
 from ledger.attempts import Holder, Standing
 from ledger.claims import Beginning, Ending, Right
 from ledger.database import Ledger
@@ -18,6 +19,7 @@ __all__ = [
     "Ledger",
     "Message",
     "MessageKind",
+    "Open",
     "Orphan",
     "Reader",
     "Record",

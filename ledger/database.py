@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from assent.content import Content
@@ -40,6 +42,8 @@ from assent.messages import (
     ReviewRecord,
     RevokedKind,
     Sight,
+    Telling,
+    Told,
     ToolCall,
 )
 from assent.persons import Person
@@ -59,11 +63,15 @@ from ledger import (
     review_records,
     reviews,
     revisions,
+    settlements,
+    verifying,
 )
 from ledger.clock import database_now
-from ledger.engine import open_engine, reading, writing
+from ledger.engine import open_engine, reading, snapshot, writing
 from ledger.migrate import current_version, upgrade
 from ledger.schema import audit as audit_table
+
+_log = logging.getLogger(__name__)
 
 
 class Ledger:
@@ -112,14 +120,23 @@ class Ledger:
         *,
         now: datetime,
         open_until: datetime,
+        namespace: str | None = None,
         limits: Limits = NO_LIMITS,
     ) -> Prepared:
+        """namespace: the one of Temporal's that the approval's workflow lives in."""
         async with writing(self._engine) as connection:
-            return await approvals.register(connection, request, plan, refused, now, open_until, limits)
+            return await approvals.register(connection, request, plan, refused, now, open_until, namespace, limits)
+
+    async def prepared(self, request: Request) -> Prepared | None:
+        """What was prepared for a request before, if anything was."""
+        async with writing(self._engine) as connection:
+            return await approvals.stored(connection, request.approval_id, request.sha256)
 
     async def settle(self, conclusion: Conclusion) -> Outcome:
         async with writing(self._engine) as connection:
-            return await approvals.settle(connection, conclusion)
+            outcome = await approvals.settle(connection, conclusion)
+        await self.seal()
+        return outcome
 
     async def plan(self, approval_id: str, payload_sha256: str | None = None) -> Plan | None:
         """The plan that stands; or the newest one with that hash."""
@@ -130,9 +147,24 @@ class Ledger:
         async with writing(self._engine) as connection:
             return await revisions.revise(connection, plan, event_id)
 
-    async def open_plans(self, offset: int, limit: int) -> tuple[tuple[Plan, ...], int | None]:
+    async def open_plans(
+        self, offset: int, limit: int, namespace: str | None = None
+    ) -> tuple[tuple[Plan, ...], int | None]:
+        """namespace: the one of Temporal's that their workflows live in; all, if none is named."""
         async with reading(self._engine) as connection:
-            return await approvals.waiting(connection, datetime.now(UTC), offset, limit)
+            return await approvals.waiting(connection, datetime.now(UTC), offset, limit, namespace)
+
+    async def open_ones(
+        self, namespace: str, *, after: approvals.Open | None = None, limit: int
+    ) -> list[approvals.Open]:
+        async with reading(self._engine) as connection:
+            return await approvals.open_ones(connection, namespace, await database_now(connection), after, limit)
+
+    async def end_gone(self, approval_id: str, why: str) -> Outcome | None:
+        async with writing(self._engine) as connection:
+            ended = await approvals.end_gone(connection, approval_id, why, await database_now(connection))
+        await self.seal()
+        return ended
 
     async def state(self, approval_id: str) -> State | None:
         async with reading(self._engine) as connection:
@@ -237,6 +269,14 @@ class Ledger:
         async with reading(self._engine) as connection:
             return await persons.person(connection, identity)
 
+    async def learn(self, identity: Identity) -> None:
+        """Remember that these ids, which were proved together, are one person's."""
+        async with reading(self._engine) as connection:
+            if await persons.is_known(connection, identity):
+                return
+        async with writing(self._engine) as connection:
+            await persons.learn(connection, identity)
+
     # Grants and the policy
 
     async def remember(self, remembering: Remembering) -> Grant | None:
@@ -287,10 +327,6 @@ class Ledger:
         async with reading(self._engine) as connection:
             return await reviews.sights(connection, approval_id)
 
-    async def root_sight(self, consent: str) -> Sight | None:
-        async with reading(self._engine) as connection:
-            return await reviews.root_sight(connection, consent)
-
     async def chain_sights(self, consent: str) -> tuple[Sight, ...]:
         async with reading(self._engine) as connection:
             return await reviews.chain_sights(connection, consent)
@@ -299,17 +335,30 @@ class Ledger:
         async with writing(self._engine) as connection:
             return await reviews.rule(connection, examination)
 
-    async def review(self, approval_id: str, ruling_id: str | None) -> ReviewRecord | None:
+    async def review(self, approval_id: str) -> ReviewRecord | None:
         async with reading(self._engine) as connection:
-            return await review_records.record_of(connection, approval_id, ruling_id)
+            return await review_records.record_of(connection, approval_id)
 
     async def settlement(self, approval_id: str) -> Settlement | None:
         async with reading(self._engine) as connection:
-            return await reviews.settlement_of(connection, approval_id)
+            return await settlements.settlement_of(connection, approval_id)
 
-    async def orphans(self, now: datetime) -> list[reviews.Orphan]:
+    async def waits(self, approval_id: str) -> reviews.Wait | None:
+        """How the review of an approval's frozen call stands: who waits for it, what was promised, what was told."""
         async with reading(self._engine) as connection:
-            return await reviews.orphans(connection, now)
+            return await reviews.wait_of(connection, approval_id)
+
+    async def tell(self, telling: Telling) -> Told:
+        async with writing(self._engine) as connection:
+            return await settlements.tell(connection, telling.approval_id, telling.after)
+
+    async def orphans(self, namespace: str, now: datetime | None = None) -> list[reviews.Orphan]:
+        async with reading(self._engine) as connection:
+            return await reviews.orphans(connection, namespace, now or await database_now(connection))
+
+    async def untold(self, namespace: str, now: datetime | None = None) -> list[reviews.Untold]:
+        async with reading(self._engine) as connection:
+            return await reviews.untold(connection, namespace, now or await database_now(connection))
 
     # Audit
 
@@ -325,9 +374,19 @@ class Ledger:
             )
             return [AuditEntry.model_validate_json(body) for body in bodies.scalars()]
 
+    async def seal(self) -> None:
+        """Seal the audits that wait for it. What fails is made up for by the next ending, or by the sweeper."""
+        try:
+            more = True
+            while more:
+                async with writing(self._engine) as connection:
+                    more = await audit.seal(connection)
+        except (SQLAlchemyError, OSError) as error:
+            _log.warning("closed audits wait for their seal: %s", type(error).__name__)
+
     async def verify(self, expected_head: str | None = None) -> list[str]:
-        async with reading(self._engine) as connection:
-            return await audit.verify(connection, expected_head)
+        async with snapshot(self._engine) as connection:
+            return await verifying.verify(connection, expected_head)
 
     async def head(self) -> tuple[int, str]:
         async with reading(self._engine) as connection:

@@ -19,7 +19,7 @@ _WHILE_PENDING = 30
 class Place(Frozen):
     """By what a request is counted."""
 
-    principal: str | None
+    asked_by: str | None
     """The agent that asks."""
     person: str
     """On whose behalf, whichever of their ids is given."""
@@ -31,7 +31,7 @@ class Place(Frozen):
 async def place_of(connection: AsyncConnection, request: Request, plan: Plan | None) -> Place:
     requester = plan.requester if plan else request.requester
     return Place(
-        principal=request.asked_by,
+        asked_by=request.asked_by,
         person=(await persons.person(connection, requester)).canonical,
         chat_id=_chat_of(plan) if plan else None,
         size=len(request.model_dump_json()),
@@ -41,8 +41,8 @@ async def place_of(connection: AsyncConnection, request: Request, plan: Plan | N
 async def exceeded(connection: AsyncConnection, place: Place, limits: Limits, now: datetime) -> Exceeded | None:
     """The quota that one more request would go beyond. From here to the transaction's end nobody else adds one."""
     await _lock(connection, place, limits)
-    if place.principal is not None:
-        found = await of_agent(connection, place.principal, limits.agent, now, size=place.size)
+    if place.asked_by is not None:
+        found = await of_agent(connection, place.asked_by, limits.agent, now, size=place.size)
         if found is not None:
             return found
     if limits.requester_pending is not None:
@@ -66,7 +66,7 @@ async def of_agent(
     connection: AsyncConnection, principal: str, limits: AgentLimits, now: datetime, *, size: int, more: int = 1
 ) -> Exceeded | None:
     """The agent's quota that so many more requests, of so many bytes together, would go beyond."""
-    mine = approvals.c.principal == principal
+    mine = approvals.c.asked_by == principal
     if limits.pending is not None and await _pending(connection, mine, now) + more > limits.pending:
         return Exceeded(quota=Quota.PENDING, limit=limits.pending, retry_after=_WHILE_PENDING)
     if limits.bytes_per_day is not None:
@@ -114,8 +114,8 @@ async def _lock(connection: AsyncConnection, place: Place, limits: Limits) -> No
         names.append(f"chat:{place.chat_id}")
     if limits.requester_pending is not None:
         names.append(f"person:{place.person}")
-    if place.principal is not None and limits.agent != AgentLimits():
-        names.append(f"principal:{place.principal}")
+    if place.asked_by is not None and limits.agent != AgentLimits():
+        names.append(f"agent:{place.asked_by}")
     for name in sorted(names):
         await connection.execute(
             text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 9))"), {"name": f"quota/{name}"}

@@ -11,10 +11,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.contracts import Grant, Identity, Manifest, Outcome, Settlement, State
 from assent.errors import Unavailable
-from assent.messages import AuditRecord, Policy
+from assent.messages import AuditRecord, Policy, ReviewRecord
 from assent.quotas import AgentLimits, Exceeded
 from assent.reader import Stored, Subject
-from ledger import approvals, audit, catalogues, grants, policies, quotas, reviews, stored
+from ledger import approvals, audit, catalogues, grants, policies, quotas, review_records, settlements, stored
 from ledger.database import Ledger
 from ledger.engine import reading
 
@@ -24,12 +24,14 @@ class Reader:
 
     is_at_hand = True
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, namespace: str | None = None) -> None:
+        """namespace: the one of Temporal's whose open approvals are listed; all, if none is named."""
         self._ledger = ledger
+        self._namespace = namespace
 
     @classmethod
-    def open(cls, url: str) -> Reader:
-        return cls(Ledger.open(url))
+    def open(cls, url: str, namespace: str | None = None) -> Reader:
+        return cls(Ledger.open(url), namespace)
 
     async def dispose(self) -> None:
         await self._ledger.dispose()
@@ -49,7 +51,11 @@ class Reader:
 
     async def settlement(self, approval_id: str) -> Settlement | None:
         async with self._reading() as connection:
-            return await reviews.settlement_of(connection, approval_id)
+            return await settlements.settlement_of(connection, approval_id)
+
+    async def review(self, approval_id: str) -> ReviewRecord | None:
+        async with self._reading() as connection:
+            return await review_records.record_of(connection, approval_id)
 
     async def content(self, approval_id: str) -> Stored | None:
         async with self._reading() as connection:
@@ -73,7 +79,7 @@ class Reader:
 
     async def waiting(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[str, ...], int | None]:
         async with self._reading() as connection:
-            return await approvals.waiting_ids(connection, datetime.now(UTC), offset, limit)
+            return await approvals.waiting_ids(connection, datetime.now(UTC), offset, limit, self._namespace)
 
     async def grants(self, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
         async with self._reading() as connection:

@@ -18,7 +18,7 @@ import pytest
 from playwright.async_api import Browser, async_playwright
 from playwright.sync_api import sync_playwright
 
-from tests.skips import NO_BROWSER
+from tests.skips import NO_BROWSER, NO_DRIVER
 
 VARIABLE = "ASSENT_CHROMIUM"
 _NAMES = (
@@ -29,8 +29,10 @@ _NAMES = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
     "/Applications/Chromium.app/Contents/MacOS/Chromium",
 )
-_BROWSER, *_FONTS = "chromium", "fontconfig", "fonts-wqy-microhei"
-"""Debian's packages. Cards hold Chinese: without a font for it, pictures of them hold boxes."""
+_FONTS = ("fontconfig", "fonts-wqy-microhei")
+"""Cards hold Chinese: without a font for it, pictures of them hold boxes."""
+_LIBRARY = "libatomic1"
+"""What drives the browser needs it, and a small Debian has it not."""
 _PATIENCE = 600
 """Seconds that a download may take."""
 _FLAGS = (
@@ -42,45 +44,65 @@ _FLAGS = (
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
     """A running browser; where there is none, the test is skipped."""
-    async with async_playwright() as playwright:
-        path = found(playwright.chromium.executable_path)
+    if not _driver_starts():
+        pytest.skip(NO_DRIVER)
+    async with async_playwright() as driver:
+        path = found() or _own(driver.chromium.executable_path)
         if path is None:
             pytest.skip(NO_BROWSER)
-        browser = await playwright.chromium.launch(executable_path=path, args=_FLAGS.split())
+        browser = await driver.chromium.launch(executable_path=path, args=_FLAGS.split())
         try:
             yield browser
         finally:
             await browser.close()
 
 
-def found(downloaded: str) -> str | None:
-    """The browser to look through, if there is one that starts; *downloaded*: where Playwright's own would be."""
+def found() -> str | None:
+    """The browser of this machine, if it has one that starts."""
     if named := os.environ.get(VARIABLE):
         assert _starts(named), f"{VARIABLE}={named} does not start; name a Chromium, or unset it"
         return named
-    return next((path for path in (*map(shutil.which, _NAMES), downloaded) if path and _starts(path)), None)
+    return next((path for path in map(shutil.which, _NAMES) if path and _starts(path)), None)
 
 
-def _starts(path: str) -> bool:
+def _own(path: str) -> str | None:
+    """Playwright's own browser, if it was downloaded and starts."""
+    return path if _starts(path) else None
+
+
+def _starts(*command: str) -> bool:
     """Whether it is a program that finds the libraries it needs."""
     try:
-        return subprocess.run([path, "--version"], capture_output=True, check=False).returncode == 0
+        return subprocess.run([*command, "--version"], capture_output=True, check=False).returncode == 0
     except OSError:
         return False
 
 
+def _driver_starts() -> bool:
+    """Whether the Node.js program that drives the browser runs here."""
+    return _starts(sys.executable, "-m", "playwright")
+
+
 def get() -> None:
-    """Get a browser and a font for Chinese, as far as this machine lets us, and say what becomes of it."""
-    with sync_playwright() as playwright:
-        downloaded = playwright.chromium.executable_path
+    """Get a browser and a font for Chinese, as far as this machine lets us, and say what came of it."""
     as_root = _as_root()
     if _is_debian() and as_root is not None:
-        lacking = [*([] if found(downloaded) else [_BROWSER]), *([] if _has_chinese() else _FONTS)]
+        lacking = [] if _driver_starts() else [_LIBRARY]
+        lacking += [] if found() else ["chromium"]
+        lacking += [] if _has_chinese() else _FONTS
         if lacking:
             _install(lacking, as_root)
-    if found(downloaded) is None:
-        _download(with_libraries=as_root is not None and shutil.which("apt-get") is not None)
-    print(f"The tests look through {found(downloaded)}." if found(downloaded) else NO_BROWSER, flush=True)
+    if not _driver_starts():
+        print(NO_DRIVER, flush=True)
+        return
+    path = found()
+    if path is None:
+        with sync_playwright() as driver:
+            own = driver.chromium.executable_path
+        if not _starts(own):
+            _download(with_libraries=as_root is not None and shutil.which("apt-get") is not None)
+        path = _own(own)
+    print(f"The tests look through {path}." if path else NO_BROWSER, flush=True)
 
 
 def _as_root() -> list[str] | None:

@@ -11,6 +11,10 @@ NO_BROWSER = (
     "There is no browser. Install Chromium or Chrome, or name one by ASSENT_CHROMIUM=/path/to/it; "
     "`make browser` tries again to get one."
 )
+NO_DRIVER = (
+    "No browser can be driven: Playwright does not start. It needs the library libatomic; as root on Debian, "
+    "`make browser` installs it."
+)
 
 
 class Skips:
@@ -38,7 +42,9 @@ class Skips:
 
     def pytest_unconfigure(self) -> None:
         """The very last lines of the run."""
-        for why, count in sorted(Counter(self._why.values()).items(), key=lambda each: each[0] == NO_BROWSER):
+        for why, count in sorted(
+            Counter(self._why.values()).items(), key=lambda each: each[0] in (NO_BROWSER, NO_DRIVER)
+        ):
             what = "1 test was" if count == 1 else f"{count} tests were"
             verdict = ", which fails this run (CI is set)" if _may_not_skip() else ""
             print(f"{what} skipped{verdict}: {why}", flush=True)

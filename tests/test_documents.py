@@ -122,7 +122,13 @@ def agreeable_feishu() -> httpx.MockTransport:
     numbers = itertools.count()
 
     def answer(request: httpx.Request) -> httpx.Response:
-        data = {"message_id": f"om_{next(numbers)}", "file_key": "file_1"}
+        named = request.url.path.rpartition("/")[2]
+        data = {
+            "message_id": f"om_{next(numbers)}",
+            "file_key": "file_1",
+            "user": {"open_id": f"ou_{named}", request.url.params.get("user_id_type", "open_id"): named},
+            "items": [{"message_id": named, "chat_id": "oc_team"}],
+        }
         return httpx.Response(200, json={"code": 0, "data": data, "tenant_access_token": "t", "expire": 7200})
 
     return httpx.MockTransport(answer)
@@ -149,6 +155,7 @@ async def documented(
         heartbeat_timeout=HEARTBEAT,
         feishu_app_id="cli_assent",
         feishu_encrypt_key=SecretStr("encrypt-key"),
+        feishu_tenant_key="tenant_1",
         tokens=write_tokens(directory, RIGHTS),
         callback_secret=SecretStr("callback-secret"),
         operators=(OPERATOR,),

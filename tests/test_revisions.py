@@ -189,7 +189,7 @@ async def test_a_lost_edited_call_is_swept_by_the_plan_that_ran(ledger: Ledger) 
     plan = await propose(ledger)
     change = await ledger.revise(edited(plan, {"to": plan.approval_id}), "evt_1")
     await ledger.begin(ToolCall.of(change), holder())
-    orphans = await ledger.orphans(datetime.now(UTC) + timedelta(hours=1))
+    orphans = await ledger.orphans("default", datetime.now(UTC) + timedelta(hours=1))
     (orphan,) = [orphan for orphan in orphans if orphan.consent == plan.approval_id]
     assert orphan.plan == change
     await ledger.close(closing(ToolCall.of(change)))

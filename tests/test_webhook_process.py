@@ -92,6 +92,13 @@ async def test_a_mistake_of_the_operator_is_one_sentence(own: Service, temporal_
         assert variable in said
 
 
+@pytest.mark.parametrize("process", ["webhook", "approvals", "longconn", "tools", "setup"])
+async def test_an_app_without_its_company_starts_nothing(process: str) -> None:
+    code, said = await run(f"workers.{process}", ASSENT_FEISHU_APP_ID="cli_assent", ASSENT_FEISHU_ENCRYPT_KEY="k")
+    assert (code, is_one_sentence(said)) == (1, True), said
+    assert "ASSENT_FEISHU_TENANT_KEY: say which company this app belongs to" in said
+
+
 async def test_a_busy_port_is_named_with_the_way_out(own: Service, temporal_address: str, tmp_path: Path) -> None:
     async with api(own, temporal_address, tmp_path) as (_, url):
         port = url.rpartition(":")[2]

@@ -232,7 +232,7 @@ async def test_only_members_are_told_what_a_chat_decides() -> None:
             self.sent = (*self.sent, content)
 
     class Book:
-        async def open_plans(self, *_: int) -> tuple[tuple[Plan, ...], None]:
+        async def open_plans(self, *_: object) -> tuple[tuple[Plan, ...], None]:
             chats = [Approvers(kind=Approvers.Kind.CHAT, chat_id=chat) for chat in ("oc_1", "oc_left")]
             names = ("for_members", "for_nobody")
             return tuple(plan(tool=name, approvers=chat) for name, chat in zip(names, chats, strict=True)), None

@@ -66,14 +66,15 @@ def write_tokens(directory: Path, agents: dict[str, dict[str, Any]] | None = Non
 class Web:
     """The API over a service, and where it talks to Feishu the webhook, in this process, without sockets."""
 
-    def __init__(self, service: Service, directory: Path) -> None:
+    def __init__(self, service: Service, directory: Path, agents: dict[str, dict[str, Any]] | None = None) -> None:
         self.service = service
+        self._agents = agents
         self.app = self.another(directory)
         self.hook = self.another_hook() if service.settings.feishu_app_id else None
 
     def another(self, directory: Path) -> FastAPI:
         """Another process's API: the same settings, nothing in common."""
-        settings = self.service.settings.model_copy(update={"tokens": write_tokens(directory)})
+        settings = self.service.settings.model_copy(update={"tokens": write_tokens(directory, self._agents)})
         return api.create_app(settings, self.service.client, Reader(self.service.ledger))
 
     def another_hook(self) -> FastAPI:

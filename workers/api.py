@@ -61,7 +61,7 @@ async def main(settings: Settings) -> None:
     client = await process.open_temporal()
     ledger = await process.open_ledger(settings)
     try:
-        app = create_app(settings, client, Reader(ledger))
+        app = create_app(settings, client, Reader(ledger, client.namespace))
         listener = serving.listen(settings, PORT)
         _log.info("agents are served at %s", serving.address(listener))
         await serving.serve(app, listener, app.state.desk.stopping.set)

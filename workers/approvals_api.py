@@ -76,7 +76,12 @@ async def ask(asked: NewApproval, desk: TheDesk, agent: TheAgent, response: Resp
     _refuse_beyond_rights(asked, agent)
     fields = {name: getattr(asked, name) for name in NewApproval.model_fields}
     approval_id = asked.approval_id or str(uuid.uuid4())
-    request = parse_request(**{**fields, "approval_id": approval_id}, surface=Surface.HTTP, asked_by=agent.principal)
+    request = parse_request(
+        **{**fields, "approval_id": approval_id},
+        surface=Surface.HTTP,
+        asked_by=agent.principal,
+        is_bound_to_chat=agent.is_bound_to_chats,
+    )
     await refuse_too_much(desk, agent, request)
     is_new = await desk.door.request(request, in_doubt=True, limits=agent.limits)
     response.status_code = 201 if is_new else 200
@@ -93,7 +98,8 @@ async def ask_for_many(asked: NewBundle, desk: TheDesk, agent: TheAgent) -> Bund
     for each in asked.calls:
         _refuse_beyond_rights(each, agent)
     calls = [{name: getattr(each, name) for name in NewApproval.model_fields} for each in asked.calls]
-    requests = parse_requests(calls, asked_by=agent.principal, surface=Surface.HTTP)
+    bound = agent.is_bound_to_chats
+    requests = parse_requests(calls, asked_by=agent.principal, surface=Surface.HTTP, is_bound_to_chat=bound)
     refuse_hurry(desk, agent, len(requests) - 1)  # as many as if each had come alone
     await refuse_too_much(desk, agent, *requests)
     await desk.door.request_many(requests, limits=agent.limits)
@@ -118,6 +124,10 @@ def _refuse_beyond_rights(asked: NewApproval, agent: Agent) -> None:
         raise NotAllowed(f"the token {agent.name!r} may not ask on behalf of {asked.requester}, by all ids given.")
     if asked.chat_id is not None and not agent.may_ask_in(asked.chat_id):
         raise NotAllowed(f"the token {agent.name!r} may not ask in the chat {asked.chat_id!r}.")
+    if asked.reply_to is not None and asked.chat_id is None and agent.is_bound_to_chats:
+        raise NotAllowed(
+            f"the token {agent.name!r} may ask in certain chats alone: with reply_to, say in chat_id which one it is."
+        )
     if asked.callback_url is not None and not agent.may_be_called_back_at(asked.callback_url):
         raise NotAllowed(f"the token {agent.name!r} may not be called back at this address.")
 

@@ -150,6 +150,8 @@ class Place:
 
 def main() -> int:
     place = Place.of_environment()
+    if not place.is_simulated and not os.environ.get("ASSENT_FEISHU_TENANT_KEY"):
+        return _complain("ASSENT_FEISHU_APP_ID needs ASSENT_FEISHU_TENANT_KEY, your company's; see docs/feishu.md.")
     for variable, port in zip(_PORTS, place.ports, strict=True):
         if _is_busy(port):
             return _complain(

@@ -94,7 +94,12 @@ class Agent(BaseModel):
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
     def may_ask_in(self, chat_id: str) -> bool:
-        return ANYONE in self.chats or chat_id in self.chats
+        return not self.is_bound_to_chats or chat_id in self.chats
+
+    @property
+    def is_bound_to_chats(self) -> bool:
+        """Whether it may ask in certain chats alone."""
+        return ANYONE not in self.chats
 
     @property
     def people(self) -> frozenset[str] | None:

@@ -50,6 +50,8 @@ class Docket:
         """Whether the call was handed to a worker: from then on it can be neither cancelled nor superseded."""
         self.status: Status | None = None
         self.reason: str | None = None
+        self.recorded = False
+        """Whether the ledger has the ending. Until then an ending without an execution may turn out to be another."""
         self.ended_by: Identity | None = None
         self._put_off: tuple[Identity | None, Status, AuditEvent, dict[str, Any]] | None = None
         """An end that came while those who had decided were looked at once more: it counts if they do not."""
@@ -125,7 +127,7 @@ class Docket:
 
     def recall(self, plan: Plan | None, outcome: Outcome) -> None:
         """Take over an ending that the ledger remembers."""
-        self.plan, self.status, self.reason = plan, outcome.status, outcome.reason
+        self.plan, self.status, self.reason, self.recorded = plan, outcome.status, outcome.reason, True
         self.panel = Panel(plan) if plan else None
         self.ended_by = outcome.decided_by
 
@@ -144,7 +146,7 @@ class Docket:
     def verdict(self, question: VerdictQuestion) -> Verdict:
         """What became of one sending of one decision."""
         judged = self.judged.get(question.event_id)
-        if judged is None:
+        if judged is None or (self.status is not None and self.told_status is None):
             return Verdict(kind=VerdictKind.RECEIVED)
         kind = judged.verdict if judged.delivery_id == question.delivery_id else VerdictKind.DUPLICATE
         if kind is VerdictKind.FORBIDDEN:
@@ -152,7 +154,7 @@ class Docket:
         panel = self.panel
         return Verdict(
             kind=kind,
-            status=self.status,
+            status=self.told_status,
             decided_by=self.decided_by,
             reason=judged.problem,
             approvals=panel.approved if panel else 0,
@@ -179,6 +181,11 @@ class Docket:
     def settled(self) -> bool:
         """Whether the wait is over."""
         return self.decision is not None or self.status is not None or self.begun
+
+    @property
+    def told_status(self) -> Status | None:
+        """How it ended, once that can be told: after an execution its claim knows it, otherwise the ledger has to."""
+        return self.status if self.begun or self.recorded else None
 
     @property
     def accepted(self) -> Judged | None:

@@ -39,6 +39,8 @@ _PATIENCE = 1.5
 """How long a call waits for its turn before it is sent back to Temporal."""
 _HURRIED_PATIENCE = 0.3
 """The same where a workflow's task waits."""
+_PEOPLE = "people"
+"""The contact API, which is one place, whoever is asked for."""
 _SOON = 1.0
 """The seconds in which a chat that is well answers."""
 _HURRIED = 32
@@ -80,7 +82,15 @@ class _FileAnswer(Frozen):
 
 
 class _User(Frozen):
+    open_id: _Key
+    union_id: str | None = None
+    user_id: str | None = None
     name: str | None = None
+
+    @property
+    def ids(self) -> dict[str, str]:
+        found = {"open_id": self.open_id, "union_id": self.union_id, "user_id": self.user_id}
+        return {kind: value for kind, value in found.items() if value}
 
 
 class _UserData(Frozen):
@@ -89,6 +99,19 @@ class _UserData(Frozen):
 
 class _UserAnswer(Frozen):
     data: _UserData
+
+
+class _Item(Frozen):
+    message_id: str
+    chat_id: _Key
+
+
+class _Items(Frozen):
+    items: tuple[_Item, ...] = ()
+
+
+class _ItemsAnswer(Frozen):
+    data: _Items
 
 
 class _Member(Frozen):
@@ -199,13 +222,7 @@ class Feishu:
         if key not in self._names:
             name, kept = None, _NO_NAME_KEPT
             try:
-                answer = await self._call(
-                    "GET",
-                    f"/open-apis/contact/v3/users/{_part(address.id)}",
-                    params={"user_id_type": address.kind.value},
-                    within=min(_NAME_WITHIN, self._timeout),
-                )
-                name = _parsed(_UserAnswer, answer).data.user.name or None
+                name = (await self._user(address, within=min(_NAME_WITHIN, self._timeout))).name or None
                 kept = _NAME_KEPT if name else _NO_NAME_KEPT
             except FeishuRefused:
                 pass
@@ -214,6 +231,21 @@ class Feishu:
             self._names.keep(key, name, kept)
             return name
         return self._names[key]
+
+    async def ids(self, person: Address) -> dict[str, str]:
+        """The ids of a person that this app may see; `user_id` only with a permission of its own."""
+        user = await self._user(person)
+        if user.ids.get(person.kind, person.id) != person.id:
+            raise FeishuUnavailable("it told of another person than it was asked for")
+        return user.ids
+
+    async def chat_of(self, message_id: str) -> str:
+        """The chat that a message is in."""
+        answer = await self._reach(_card(message_id), "GET", f"/open-apis/im/v1/messages/{_part(message_id)}")
+        found = [item.chat_id for item in _parsed(_ItemsAnswer, answer).data.items if item.message_id == message_id]
+        if not found:
+            raise FeishuRefused(0, "it knows no such message")
+        return found[0]
 
     async def members(self, chat_id: str, *, fresh: bool = False) -> frozenset[str]:
         """The open_ids of all people in a chat.
@@ -225,6 +257,11 @@ class Feishu:
             self._members.keep(chat_id, found, _MEMBERS_KEPT)
             return found
         return self._members[chat_id]
+
+    async def _user(self, person: Address, within: float | None = None) -> _User:
+        path = f"/open-apis/contact/v3/users/{_part(person.id)}"
+        answer = await self._reach(_PEOPLE, "GET", path, params={"user_id_type": person.kind.value}, within=within)
+        return _parsed(_UserAnswer, answer).data.user
 
     async def close(self) -> None:
         await self._token.close()

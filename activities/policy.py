@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import asyncio
 
-from assent.policy import NO_RULES, Rules
+from assent.contracts import Identity, Manifest, Plan
+from assent.policy import NO_RULES, Asking, Effective, Rules
 from ledger import Ledger
 
 FRESH_FOR = 1.0
 """How many seconds the rules are used before the ledger is asked again whether they are still in force."""
+
+
+async def effective_now(ledger: Ledger, rules: Rules, manifest: Manifest, plan: Plan) -> Effective:
+    """What holds for a plan's call by these rules, with all that is known by now of who asked for it."""
+
+    def by(requester: Identity) -> Effective:
+        asking = Asking.of(plan.payload, requester, plan.conversation, chat_is_known=plan.chat_is_known)
+        return rules.effective(manifest, asking)
+
+    effective = by(plan.requester)
+    if not effective.in_doubt:
+        return effective
+    return by((await ledger.person(plan.requester)).named(plan.requester))
 
 
 class PolicyInForce:

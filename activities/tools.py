@@ -18,13 +18,13 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
 from activities.bodies import Body, Raised, TimedOut
-from activities.policy import PolicyInForce
+from activities.policy import PolicyInForce, effective_now
 from assent import names
 from assent.content import Content, describe
 from assent.contracts import Plan, Status
 from assent.messages import Report, ReportKind, ToolCall
 from assent.payload import payload_arguments, sha256
-from assent.policy import Asking, objection
+from assent.policy import objection
 from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolResult
 from ledger import Beginning, ClaimState, Ending, Holder, Ledger, Right, is_refusal
 
@@ -173,8 +173,8 @@ class ToolActivities:
         if len(call.approved_by) < needed:
             raise _Refused(f"{len(call.approved_by)} of {needed} have approved it")
         number, rules = await self._policy.numbered()
-        asking = Asking.of(call.payload, plan.requester, plan.conversation)
-        if why := objection(plan, rules.effective(tool.manifest, asking), call.approved_by):
+        effective = await effective_now(self._ledger, rules, tool.manifest, plan)
+        if why := objection(plan, effective, call.approved_by):
             raise _Refused(why)
         return number
 

@@ -8,7 +8,8 @@ from temporalio import activity
 
 from activities.cards import prompt, told
 from activities.feishu import Feishu, FeishuRefused
-from activities.planning import Planner
+from activities.planning import Planner, Unresolved
+from activities.resolving import ResolvingActivities
 from assent import names
 from assent.contracts import Decision, Identity, Plan
 from assent.errors import InvalidRequest
@@ -25,15 +26,16 @@ class WeighingActivities:
         self._ledger = ledger
         self._planner = planner
         self._feishu = feishu
+        self._resolving = ResolvingActivities(ledger, feishu) if feishu else None
 
     @activity.defn(name=names.WEIGH)
     async def weigh(self, weighing: Weighing) -> Weighed:
         """Say who does not belong, and what the plan becomes by an edit."""
         with prompt(), told():
             outsiders = await self._outsiders(weighing)
-        if outsiders or weighing.decision is None:
-            return Weighed(outsiders=outsiders)
-        return await self._edited(weighing, weighing.decision)
+            if outsiders or weighing.decision is None:
+                return Weighed(outsiders=outsiders)
+            return await self._edited(weighing, weighing.decision)
 
     @activity.defn(name=names.REMEMBER)
     async def remember(self, remembering: Remembering) -> Remembered:
@@ -57,10 +59,18 @@ class WeighingActivities:
             return Weighed(invalid="the ledger holds no plan for this approval")
         try:
             arguments = await self._arguments(plan, decision)
-            revised = await self._planner.edited(plan, arguments, decision.actor.within(plan.tenant_key))
+            revised = await self._revised(plan, arguments, decision.actor.within(plan.tenant_key))
         except InvalidRequest as error:
             return Weighed(invalid=str(error))
         return Weighed(plan=await self._ledger.revise(revised, decision.event_id))
+
+    async def _revised(self, plan: Plan, arguments: dict[str, object], by: Identity) -> Plan:
+        """What an edit makes of a plan; Feishu is asked first where that depends on who asked, and where."""
+        try:
+            return await self._planner.edited(plan, arguments, by)
+        except Unresolved as unresolved:
+            assert self._resolving is not None, "only who can be asked is"
+            return await self._planner.edited(plan, arguments, by, await self._resolving.resolve(unresolved.unknown))
 
     async def _arguments(self, plan: Plan, decision: Decision) -> dict[str, object]:
         """The edited arguments; an edit without any is none, and never means those that were there."""

@@ -30,6 +30,14 @@ async def person(connection: AsyncConnection, identity: Identity) -> Person:
     )
 
 
+async def is_known(connection: AsyncConnection, identity: Identity) -> bool:
+    """Whether there is nothing to learn from a proof that these ids are one person's."""
+    tenant, keys = identity.tenant_key or "", identity.keys
+    found = select(person_ids.c.person).where(person_ids.c.tenant_key == tenant, person_ids.c.key.in_(keys))
+    standing = (await connection.execute(found)).scalars().all()
+    return len(standing) == len(keys) and len(set(standing)) == 1
+
+
 async def learn(connection: AsyncConnection, identity: Identity) -> None:
     """Remember that these ids, which were proved together, are one person's.
 

@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0008"
+VERSION = "0009"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -39,6 +39,26 @@ approvals = Table(
     Column("outcome", Text),
     Column("closed_at", Text),
     Column("revision", Integer, nullable=False, server_default="0"),
+    Column("asked_by", Text),
+    Column("temporal_namespace", Text),
+    Column("unsealed_since", Text),
+    Column("person", Text),
+    Column("chat_id", Text),
+    Column("size", Integer, nullable=False, server_default="0"),
+    Index("approvals_of_agent", "asked_by", "created_at"),
+    Index("approvals_of_chat", "chat_id", "created_at"),
+    Index(
+        "approvals_open_of_agent",
+        "asked_by",
+        sqlite_where=text("status IS NULL"),
+        postgresql_where=text("status IS NULL"),
+    ),
+    Index(
+        "approvals_open_of_person",
+        "person",
+        sqlite_where=text("status IS NULL"),
+        postgresql_where=text("status IS NULL"),
+    ),
     Index(
         "approvals_open",
         "created_at",
@@ -51,9 +71,20 @@ approvals = Table(
         sqlite_where=text("status IS NULL"),
         postgresql_where=text("status IS NULL"),
     ),
+    Index(
+        "approvals_unsealed",
+        "unsealed_since",
+        sqlite_where=text("unsealed_since IS NOT NULL"),
+        postgresql_where=text("unsealed_since IS NOT NULL"),
+    ),
 )
 
-"""`plan` is the plan as it was prepared; `revision` says which edit of it stands, 0 if none does."""
+"""`plan` is the plan as it was prepared; `revision` says which edit of it stands, 0 if none does.
+
+`temporal_namespace` is where its workflow lives; `unsealed_since` says since when its closed audit waits for its seal.
+By `asked_by` (the agent), `person` (the requester's one id), `chat_id` (who sees the card) and `size` (the bytes that
+were asked with) quotas are counted.
+"""
 
 revisions = Table(
     "revisions",
@@ -167,11 +198,28 @@ late_results = Table(
 settlements = Table(
     "settlements",
     metadata,
-    Column("approval_id", Text, primary_key=True),
+    Column("consent", Text, primary_key=True),
     Column("settlement", Text, nullable=False),
+    Column("entry", Text, nullable=False),
     Column("settled_at", Text, nullable=False),
+    Column("told", Integer, nullable=False, server_default="0"),
+    Index("settlements_untold", "settled_at", sqlite_where=text("told = 0"), postgresql_where=text("told = 0")),
 )
-"""What became of frozen calls, for each approval that waited for the answer."""
+"""What became of frozen calls: one row for the claim that everybody who waits is led to, however many they are.
+
+`entry` is what the audit of each of them says; `told` is 1 once all of them have it, and their cards show it.
+"""
+
+retries = Table(
+    "retries",
+    metadata,
+    Column("consent", Text, primary_key=True),
+    Column("approval_id", Text, nullable=False, index=True),
+    Column("idempotency_key", Text, nullable=False, index=True),
+    Column("ruling", Text, nullable=False),
+    Column("asked_at", Text, nullable=False),
+)
+"""Operators' words that a frozen call is to be tried again: promised from here on, made once they have a claim."""
 
 messages = Table(
     "messages",

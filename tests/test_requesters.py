@@ -161,7 +161,12 @@ async def test_the_same_person_freezes_with_the_call_under_its_key(ledger: Ledge
     assert (report.kind, report.idempotency_key) == (ReportKind.UNKNOWN, first.idempotency_key)
     assert await ledger.key_of(second.consent) == first.idempotency_key
     again = second.model_copy(
-        update={"consent": f"{second.consent}#2", "retries": second.consent, "idempotency_key": first.idempotency_key}
+        update={
+            "consent": f"{second.consent}#2",
+            "retries": second.consent,
+            "idempotency_key": first.idempotency_key,
+            "retry_safe": True,
+        }
     )
     assert await begun(ledger, again) is None, "tried again, it takes the place of the call that is not known"
 

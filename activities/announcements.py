@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import logging
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 import httpx
 from pydantic import SecretStr
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
+from activities.breaker import Lanes, TurnedAway
 from assent import names
 from assent.messages import Announcement
 
 _log = logging.getLogger(__name__)
 _GONE = frozenset({404, 410})
 """Answers that mean: nobody wants this."""
+_WITHIN = 10.0
+"""How many seconds an agent may take to answer."""
+_EACH, _OVERALL = 8, 64
+"""How many posts to one host, and how many altogether, may wait for their answer at the same time."""
 
 
 def signature(secret: str, timestamp: str, body: bytes) -> str:
@@ -30,7 +37,8 @@ class AnnouncementActivities:
 
     def __init__(self, secret: SecretStr, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._secret = secret.get_secret_value()
-        self._client = httpx.AsyncClient(transport=transport, timeout=10, follow_redirects=False, trust_env=False)
+        self._client = httpx.AsyncClient(transport=transport, timeout=None, follow_redirects=False, trust_env=False)
+        self._lanes = Lanes(each=_EACH, overall=_OVERALL)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -49,9 +57,13 @@ class AnnouncementActivities:
             "X-Assent-Approval": announcement.outcome.approval_id.encode("ascii", "backslashreplace").decode(),
         }
         try:
-            answer = await self._client.post(announcement.url, content=body, headers=headers)
-        except httpx.HTTPError as error:
+            with self._lanes.taken(urlsplit(announcement.url).netloc):
+                async with asyncio.timeout(_WITHIN):
+                    answer = await self._client.post(announcement.url, content=body, headers=headers)
+        except (httpx.HTTPError, TimeoutError) as error:
             raise ApplicationError(f"it did not answer: {type(error).__name__}", type="Unanswered") from None
+        except TurnedAway:
+            raise ApplicationError("others wait for its answer; it was not asked", type="Unanswered") from None
         if answer.status_code in _GONE:
             raise ApplicationError(f"it answered {answer.status_code}", type="Unwanted", non_retryable=True)
         if not answer.is_success:

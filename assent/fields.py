@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterable
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, NoReturn
+from typing import Any
 
+from assent import strict_json
 from assent.contracts import Frozen
 from assent.errors import InvalidRequest, Unhashable
-from assent.payload import MAX_EXACT_INTEGER, canonical_json
+from assent.payload import MAX_EXACT_INTEGER, refuse_inexact
 
 Schema = dict[str, Any]
 
@@ -282,34 +283,13 @@ def _text(text: str) -> str:
 
 def _json(text: str) -> Any:
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_unique,
-            parse_constant=_no_constant,
-            parse_float=_number,
-            parse_int=_exact,
-        )
-    except json.JSONDecodeError as error:
-        raise ValueError(f"this is not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("the JSON is nested too deeply") from None
-    _refuse_inexact(value)
-    return value
+        return strict_json.parse(text, parse_float=_number)
+    except Unhashable as error:
+        raise ValueError(error.problem) from None
 
 
 def _refuse_inexact(value: Any) -> None:
     try:
-        canonical_json(value)
+        refuse_inexact(value)
     except Unhashable as error:
-        raise ValueError(str(error).partition(": ")[2] or "it cannot be kept exactly") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name is given twice in one object")
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
+        raise ValueError(error.problem) from None

@@ -18,10 +18,13 @@ MAX_DEPTH = 64
 MAX_EXACT_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader agrees on."""
 
+Place = str | int
+"""One step from a value to one within it: a name or a position."""
+
 
 def canonical_json(value: Any) -> bytes:
     """RFC 8785 canonical JSON of *value*, refusing whatever that standard cannot carry exactly."""
-    _refuse_inexact(value, "$", 0)
+    refuse_inexact(value)
     return rfc8785.dumps(value)
 
 
@@ -46,48 +49,68 @@ def sha256(text: str | bytes) -> str:
     return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
 
 
-def idempotency_key(
-    namespace: str, payload_sha256: str, *, approval_id: str, message_id: str | None, scope: str | None
-) -> str:
-    """The key under which one payload runs at most once."""
+def scope_of(*, approval_id: str, message_id: str | None, scope: str | None) -> str:
+    """Within what the same call runs once: what the caller says, else one message, else one approval."""
     if scope is not None:
-        return f"{namespace}:caller:{scope}:{payload_sha256}"
-    if message_id is not None:
-        return f"{namespace}:message:{message_id}:{payload_sha256}"
-    return f"{namespace}:approval:{approval_id}:{payload_sha256}"
+        return f"caller:{scope}"
+    return f"message:{message_id}" if message_id is not None else f"approval:{approval_id}"
 
 
-def _refuse_inexact(value: Any, path: str, depth: int) -> None:
-    if depth > MAX_DEPTH:
-        raise Unhashable(path, f"nested deeper than {MAX_DEPTH} levels; flatten it, or send it as a string")
+def scope_key(namespace: str, scope: str, payload_sha256: str) -> str:
+    """What all have in common who ask for one call in one scope, whoever they are."""
+    return f"{namespace}:{scope}:{payload_sha256}"
+
+
+def idempotency_key(namespace: str, scope: str, requester: str, payload_sha256: str) -> str:
+    """The key under which one payload runs at most once.
+
+    requester: the person's canonical id.
+    """
+    return f"{namespace}:{scope}:{requester}:{payload_sha256}"
+
+
+def refuse_inexact(value: Any) -> None:
+    """Raise Unhashable, with the path, for what canonical JSON cannot carry exactly."""
+    _refuse_within(value, [])
+
+
+def _refuse_within(value: Any, place: list[Place]) -> None:
+    # The path is written down only where something is wrong: one per value would cost far more than the values.
+    if len(place) > MAX_DEPTH:
+        raise Unhashable.at(place, f"nested deeper than {MAX_DEPTH} levels; flatten it, or send it as a string")
     match value:
         case None | bool():
             return
         case str():
-            _refuse_surrogates(value, path)
+            _refuse_surrogates(value, place)
         case int():
             if abs(value) > MAX_EXACT_INTEGER:
-                raise Unhashable(path, "an integer beyond 2^53 is not exact in JSON; send it as a string")
+                raise Unhashable.at(place, "an integer beyond 2^53 is not exact in JSON; send it as a string")
         case float():
             if value != value or value in (float("inf"), float("-inf")):
-                raise Unhashable(path, f"{value} is not a JSON number; send it as a string")
+                raise Unhashable.at(place, f"{value} is not a JSON number; send it as a string")
         case list():
             for index, item in enumerate(value):
-                _refuse_inexact(item, f"{path}[{index}]", depth + 1)
+                place.append(index)
+                _refuse_within(item, place)
+                place.pop()
         case dict():
             for key, item in value.items():
                 if not isinstance(key, str):
-                    raise Unhashable(path, f"the key {key!r} is not a string; send it as a string")
-                _refuse_surrogates(key, path)
-                _refuse_inexact(item, f"{path}.{key}", depth + 1)
+                    raise Unhashable.at(place, f"the key {key!r} is not a string; send it as a string")
+                _refuse_surrogates(key, place)
+                place.append(key)
+                _refuse_within(item, place)
+                place.pop()
         case tuple() | set() | frozenset():
-            raise Unhashable(path, f"{type(value).__name__} is not a JSON value; send it as a list")
+            raise Unhashable.at(place, f"{type(value).__name__} is not a JSON value; send it as a list")
         case _:
-            raise Unhashable(path, f"{type(value).__name__} is not a JSON value; send it as a string")
+            raise Unhashable.at(place, f"{type(value).__name__} is not a JSON value; send it as a string")
 
 
-def _refuse_surrogates(text: str, path: str) -> None:
+def _refuse_surrogates(text: str, place: list[Place]) -> None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise Unhashable(path, "a lone surrogate is not text; send the bytes in an encoding such as base64") from None
+        problem = "a lone surrogate is not text; send the bytes in an encoding such as base64"
+        raise Unhashable.at(place, problem) from None

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import click
 from pydantic import ValidationError
 
+from assent import strict_json
 from assent.contracts import Identity
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -44,12 +44,7 @@ def arguments(given: str) -> dict[str, Any]:
 
 def value(given: str) -> Any:
     """JSON, strictly: what two readers could understand differently is refused."""
-    try:
-        return json.loads(_text_of(given), parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeats)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"this is not JSON: {error}") from None
-    except RecursionError:
-        raise ValueError("the JSON is nested too deeply") from None
+    return strict_json.parse(_text_of(given))
 
 
 def _text_of(given: str) -> str:
@@ -62,19 +57,6 @@ def _text_of(given: str) -> str:
         return Path(given[1:]).read_text("utf-8-sig")
     except OSError as error:
         raise ValueError(f"{given[1:]!r} cannot be read: {error.strerror}") from None
-
-
-def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON; send it as a string")
-
-
-def _refuse_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"the name {name!r} is given twice")
-        found[name] = value
-    return found
 
 
 def duration(text: str) -> timedelta:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
+from assent import strict_json
 from assent.contracts import Decision, DecisionKind, Frozen, Id, Identity, Remember, Stage, Surface, Text
+from assent.errors import Unhashable
 from cards.controls import MOST_REASON, VALUE_VERSION
 from cards.editing import filled_in
 from cards.rulings import RulingClick
@@ -214,7 +215,7 @@ def part(whole: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _object(value: object, what: str) -> dict[str, Any]:
     """The platform sends objects as they are, or as JSON in a string."""
-    found = json.loads(value) if isinstance(value, str) else value
+    found = strict_json.parse(value, exact=False) if isinstance(value, str) else value
     if not isinstance(found, dict):
         raise ValueError(f"{what} is not an object")
     return found
@@ -242,4 +243,4 @@ def _why(error: Exception) -> str:
     """What was wrong, without a word of what was sent."""
     if isinstance(error, ValidationError):
         return "unreadable: " + ", ".join(".".join(map(str, each["loc"])) or each["type"] for each in error.errors())
-    return "unreadable: the value is no JSON" if isinstance(error, json.JSONDecodeError) else str(error)
+    return "unreadable: the value is no JSON" if isinstance(error, strict_json.NotJson | Unhashable) else str(error)

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import StringConstraints
 
+from assent import strict_json
 from assent.contracts import Frozen, Id, Identity, Ruling, RulingKind, Surface, Text
-from assent.payload import canonical_json
-from cards.strict import strict_json
 
 _MOST_TYPED = 4000
 _UNFIT = {
@@ -62,6 +61,7 @@ class RulingClick(Frozen):
             reason=self.reason,
             content=self._content(),
             payload_hash=self.payload_hash,
+            payload_sha256=self.payload_sha256,
             ruling_id=self.event_id,
             surface=Surface.FEISHU,
             proof=self.proof,
@@ -73,8 +73,6 @@ class RulingClick(Frozen):
         if self.kind is not RulingKind.EXECUTED:
             raise UnfitRuling("not_a_result")
         try:
-            content = strict_json(self.content_text)
-            canonical_json(content)
+            return strict_json.parse(self.content_text)
         except ValueError:
             raise UnfitRuling("bad_content") from None
-        return content

@@ -159,6 +159,7 @@ class Office:
         who: Identity = REQUESTER,
         *,
         patience: timedelta = PATIENCE,
+        proof: str = "feishu-signature",
     ) -> str:
         """What the webhook makes of a click on a message."""
         value = buttons(message["content"])[kind]["behaviors"][0]["value"]
@@ -174,7 +175,7 @@ class Office:
             remember=Remember(value["remember"]) if "remember" in value else None,
             chat_id=message["chat_id"],
             surface=Surface.FEISHU,
-            proof="feishu-signature",
+            proof=proof,
         )
         return (await handle.submit(decision, answer_within=patience)).kind.value
 

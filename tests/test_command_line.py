@@ -24,8 +24,10 @@ from assent import ApprovalHandle, ApprovalNotFound, Identity, State, Surface
 from assent.command import Exit, cli
 from tests import parts
 from tests.conftest import Service, new_database, open_service
-from tests.nursery import Forked, spawn
+from tests.nursery import Started, spawn
+from tests.simulated import served
 from tests.tools import marks
+from tests.web import Web
 
 ME = Identity(open_id="ou_me")
 AS_ME = ("--requester", "open_id:ou_me")
@@ -63,7 +65,7 @@ class CommandLine:
         assert finished.code >= 0, finished
         return finished
 
-    async def start(self, *arguments: str, **environment: str) -> Forked:
+    async def start(self, *arguments: str, **environment: str) -> Started:
         return await spawn(
             *("-m", "assent", *arguments),
             stdin=asyncio.subprocess.PIPE,
@@ -82,7 +84,10 @@ class CommandLine:
 async def command_line(stack: AsyncExitStack, directory: Path, address: str, namespace: str, **how: Any) -> CommandLine:
     client = await parts.connect(address, namespace)
     service = await open_service(stack, client, await new_database("sqlite", directory), **how)
-    environment = parts.worker_environment(TEMPORAL_ADDRESS=address, TEMPORAL_NAMESPACE=namespace)
+    url = await stack.enter_async_context(served(Web(service, directory).app))
+    environment = parts.worker_environment(
+        TEMPORAL_ADDRESS=address, TEMPORAL_NAMESPACE=namespace, ASSENT_URL=url, ASSENT_TOKEN="secret-console"
+    )
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
         environment.pop(name, None)
     return CommandLine(service, environment)
@@ -384,7 +389,7 @@ async def test_cancel_says_when_it_came_too_late(assent: CommandLine, tmp_path: 
 
 MISTAKES = [
     (("request", "mark", "--arguments", "{bad", *AS_ME), "this is not JSON"),
-    (("request", "mark", "--arguments", '{"a": 1e999}', *AS_ME), "$.arguments.a: inf is not a JSON number"),
+    (("request", "mark", "--arguments", '{"a": 1e999}', *AS_ME), "$.a: inf is not a JSON number"),
     (("request", "mark", "--arguments", "{}", "--requester", "ou_me"), "'ou_me' is not an identity"),
     (("request", "mark", "--arguments", "{}", *AS_ME, "--id", "x" * 300), "approval_id: "),
     (
@@ -408,9 +413,9 @@ async def test_mistakes_are_answered_in_one_line(assent: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "sentence"),
     [
-        ("--arguments", '{"a": NaN}', "NaN is not JSON"),
-        ("--arguments", '{"a": [-Infinity]}', "-Infinity is not JSON"),
-        ("--arguments", '{"a": {"b": 1, "b": 1}}', "the name 'b' is given twice"),
+        ("--arguments", '{"a": NaN}', "$.a: nan is not a JSON number"),
+        ("--arguments", '{"a": [-Infinity]}', "$.a[0]: -inf is not a JSON number"),
+        ("--arguments", '{"a": {"b": 1, "b": 1}}', "$.a.b: this name is given twice"),
         ("--arguments", "[1]", "must be a JSON object"),
         ("--arguments", "", "this is not JSON"),
         ("--arguments", '{"a": ' + "[" * 100_000, "nested too deeply"),

@@ -17,7 +17,7 @@ import pytest
 from assent import ApprovalHandle, State
 from tests import parts
 from tests.conftest import OPERATOR
-from tests.nursery import Forked, spawn
+from tests.nursery import Started, spawn
 from tests.test_command_line import ME, CommandLine, command_line
 from tests.tools import marks
 
@@ -188,7 +188,7 @@ class Terminal:
 
 
 @asynccontextmanager
-async def on_terminal(assent: CommandLine, *arguments: str) -> AsyncIterator[tuple[Terminal, Forked]]:
+async def on_terminal(assent: CommandLine, *arguments: str) -> AsyncIterator[tuple[Terminal, Started]]:
     ours, theirs = pty.openpty()
     process = await spawn(
         *("-m", "assent", *arguments),

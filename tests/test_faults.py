@@ -85,6 +85,6 @@ async def test_an_end_told_again_without_its_content_is_no_second_truth(ledger: 
     call, running = await consent(ledger), holder()
     await ledger.begin(call, running)
     first = await ledger.finish(call, running, 1, EXECUTED)
-    bare = Ending(state=ClaimState.EXECUTED, content=Content(data=b"null"), content_left_out=True)
+    bare = Ending(state=ClaimState.EXECUTED, content=Content(data=b"null"))
     assert await ledger.finish(call, running, 1, bare) == first
     assert (await ledger.sights(call.approval_id))[0].late == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import random
 from collections.abc import AsyncIterator, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+import activities.cards
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from assent import ApprovalHandle, Outcome, names
@@ -30,6 +32,7 @@ from tests.feishu import APPROVER, OUTSIDER, REQUESTER, Office, buttons, setting
 from tests.parts import until
 from tests.tools import marks
 from workers.approvals import approvals_worker, outbound_worker
+from workflows import steps
 
 Fault = dict[str, Any]
 
@@ -37,7 +40,10 @@ CALLS = ("429", "ratelimit", "5xx", "html", "lost_answer", "slow", "refuse", "di
 """What can happen to a call of ours and pass."""
 RETRIED, FINAL = 230020, 230002
 """A code that is worth another try, and one that is not."""
-PATIENCE = 60
+PATIENCE = 300
+"""Seconds after which a test that waits in vain says so; no promise of ours is measured by it."""
+AGAIN = timedelta(seconds=5)
+"""The longest pause between two tries here: what resisted for long need not be waited for as long."""
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +51,11 @@ async def hall(
     tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
 ) -> AsyncIterator[Hall]:
     directory = tmp_path_factory.mktemp("hall")
-    async with opened_hall(temporal_address, next(namespaces), directory, "postgres") as opened:
-        yield opened
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "_POLITE", dataclasses.replace(steps._POLITE, maximum_interval=AGAIN))
+        patch.setattr(activities.cards, "_LONGEST_SILENCE", AGAIN.total_seconds())
+        async with opened_hall(temporal_address, next(namespaces), directory, "postgres") as opened:
+            yield opened
 
 
 @pytest.fixture(autouse=True)

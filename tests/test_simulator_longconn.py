@@ -15,7 +15,7 @@ import websockets
 
 from simulator import Settings
 from simulator.frames import CONTROL, DATA, BadFrame, Frame
-from tests.nursery import Forked, spawn
+from tests.nursery import Started, spawn
 from tests.simulated import Feishu, button, card, feishu, form
 
 _SDK = """
@@ -56,7 +56,7 @@ FULL = Frame(
 class Sdk:
     """The official client in a process of its own."""
 
-    process: Forked
+    process: Started
     frame: dict[str, Any]
     """How it read and wrote the frame of ours."""
 

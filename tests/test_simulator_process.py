@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from simulator import BadSettings, Settings
-from tests.nursery import Forked, spawn
+from tests.nursery import Started, spawn
 from tests.simulated import button, card, feishu, webhook
 
 ROOT = Path(__file__).parent.parent
@@ -28,7 +28,7 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def process(**variables: str) -> AsyncIterator[Forked]:
+async def process(**variables: str) -> AsyncIterator[Started]:
     running = await spawn(
         *("-m", "simulator"),
         cwd=ROOT,

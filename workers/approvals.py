@@ -19,6 +19,7 @@ from activities.cards import CardActivities
 from activities.feishu import Feishu
 from activities.planning import Planner
 from activities.policy import PolicyInForce
+from activities.resolving import ResolvingActivities
 from activities.review_cards import ReviewCards
 from activities.reviews import ReviewActivities
 from activities.weighing import WeighingActivities
@@ -29,6 +30,10 @@ from workers import policy, process
 from workers.sweeping import keep_sweeping
 
 _log = logging.getLogger(__name__)
+
+OUTBOUND_AT_A_TIME = 200
+"""How much the outbound worker does at a time. Those who may wait long for an answer are bounded far below: chats in
+`activities.feishu`, agents in `activities.announcements`."""
 
 # Importing our workflows anew for every workflow took almost half of this process's time. What that would guard
 # against is guarded otherwise: they import contracts only, which the linter checks, and their histories are replayed.
@@ -49,7 +54,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
         activities=[
             *(own.prepare, own.close_claim, own.write_audit, own.settle, own.release, own.recall),
             *(weighing.weigh, weighing.remember),
-            *(reviews.examine, reviews.rule),
+            *(reviews.examine, reviews.rule, reviews.tell),
             *([cards.deliver] if cards else ()),
             *([bundles.deliver_bundle] if bundles else ()),
         ],
@@ -81,7 +86,9 @@ def outbound_worker(
             *([cards.deliver, cards.show] if cards else ()),
             *([bundles.deliver_bundle, bundles.show_bundle] if bundles else ()),
             *([awaiting.reply_inbox] if awaiting else ()),
+            *([ResolvingActivities(ledger, cards.feishu).resolve] if cards else ()),
         ],
+        max_concurrent_activities=OUTBOUND_AT_A_TIME,
         graceful_shutdown_timeout=timedelta(seconds=20),
     )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import functools
-import json
 import logging
 import os
 import re
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from activities.feishu import Feishu
 from activities.feishu_errors import safe
-from assent import Assent
+from assent import Assent, strict_json
 from assent.errors import AssentError
 from assent.settings import Settings
 from cards import (
@@ -108,8 +107,8 @@ class Desk:
 
 def _envelope(payload: bytes) -> dict[str, Any]:
     try:
-        envelope = json.loads(payload)
-    except (ValueError, RecursionError):
+        envelope = strict_json.parse(payload, exact=False)
+    except ValueError:
         envelope = None
     if not isinstance(envelope, dict):
         raise Refused("the payload is no JSON object")

@@ -15,8 +15,9 @@ from sqlalchemy import make_url, text
 
 from assent import names
 from ledger.engine import reading
+from tests.clocks import SteppedClock
 from tests.faults.gates import Loss
-from tests.faults.servers import OwnPostgres, SteppedClock
+from tests.faults.servers import OwnPostgres
 from tests.faults.stage import Case, Hand, Stage
 from tests.faults.table import Fault, Moment
 from tests.faults.waiting import until

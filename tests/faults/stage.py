@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from asyncio.subprocess import STDOUT
 from collections import Counter
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ from tests.faults.table import Moment, Seen
 from tests.faults.waiting import PATIENCE, until
 from tests.feishu import REQUESTER, Chat, settings_of
 from tests.house import Process
-from tests.nursery import Forked, spawn
+from tests.nursery import spawn
 from tests.parts import ROOT, worker_environment
 from workers.setup import set_up
 
@@ -162,15 +161,8 @@ class Stage:
             **{f"ASSENT_{name.upper()}": str(value) for name, value in settings.items()},
             **more,
         )
-        command = ("-m", f"workers.{kind}")
-        running: Forked | asyncio.subprocess.Process
         with log.open("wb") as output:
-            if "LD_PRELOAD" in more:  # what is put before the C library is there from the start
-                running = await asyncio.create_subprocess_exec(
-                    sys.executable, *command, env=environment, cwd=ROOT, stdout=output, stderr=STDOUT
-                )
-            else:
-                running = await spawn(*command, env=environment, cwd=ROOT, stdout=output, stderr=STDOUT)
+            running = await spawn("-m", f"workers.{kind}", env=environment, cwd=ROOT, stdout=output, stderr=STDOUT)
         process = Worker(running, log)
         self._stack.push_async_callback(process.kill)
         await self.says(process, "are served")

@@ -40,14 +40,17 @@ from assent.errors import (
     ConversationBusy,
     InvalidRequest,
     InvalidTool,
+    LedgerNeeded,
     NotAllowed,
     NotFrozen,
+    QuotaExceeded,
     RulingRefused,
     Unavailable,
     Unhashable,
 )
 from assent.handle import ApprovalHandle
 from assent.messages import AuditRecord, RevokedKind
+from assent.reader import LedgerReader
 from assent.sync import SyncApproval, SyncAssent
 from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool
 
@@ -74,6 +77,8 @@ __all__ = [
     "Identity",
     "InvalidRequest",
     "InvalidTool",
+    "LedgerNeeded",
+    "LedgerReader",
     "NotAllowed",
     "NotFrozen",
     "Outcome",
@@ -82,6 +87,7 @@ __all__ = [
     "ProbeAnswer",
     "ProbeResult",
     "Progress",
+    "QuotaExceeded",
     "Registry",
     "Remember",
     "ResultReview",

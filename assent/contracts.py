@@ -709,6 +709,8 @@ class Ruling(Frozen):
     """The result, where the call was executed."""
     payload_hash: Id | None = None
     """The short hash of the payload, typed by the person who wants it tried again."""
+    payload_sha256: Id | None = None
+    """The payload that the operator was shown; a ruling about another one is refused."""
     ruling_id: Id | None = None
     """The same id is the same ruling."""
     surface: Surface = Surface.TEMPORAL

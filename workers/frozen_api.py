@@ -76,7 +76,7 @@ async def settle(approval_id: ApprovalId, told: NewRuling, desk: TheDesk, agent:
 
 async def _refuse_own(desk: Desk, agent: Agent, approval_id: str) -> None:
     """Refuse a token that asked for the call, or for another one that gets the same answer."""
-    if agent.name in (await desk.door.frozen_standing(approval_id)).asked_by:
+    if agent.principal in (await desk.door.frozen_standing(approval_id)).asked_by:
         raise NotAllowed(f"the token {agent.name!r} asked for this call, so it may not settle it.")
 
 

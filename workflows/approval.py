@@ -60,6 +60,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.waiting import Waiting, outsiders
 
 
+_NOT_SAID = "Feishu could not say in time who asks, or in which chat; nobody was asked"
+
+
 @workflow.defn(name=names.APPROVAL)
 class ApprovalWorkflow:
     """Waits for a person's decision on one call, lets exactly that call run, and says how it ended."""
@@ -68,6 +71,7 @@ class ApprovalWorkflow:
     def __init__(self, asked: Asked) -> None:
         carried = asked.carried
         self._request = asked.request
+        self._limits = asked.limits
         self._phase = Phase.PENDING if carried else Phase.PREPARING
         self._docket = Docket(carried)
         self._post = Post(self._docket, carried.cards if carried else Shelf())
@@ -111,30 +115,33 @@ class ApprovalWorkflow:
         if prepared.unknown is not None:
             prepared = await self._planned(deadline, await self._resolve(prepared.unknown, deadline))
         if prepared.plan is None:
-            self._phase = Phase.CLOSED if prepared.conflict or prepared.busy_with is not None else self._phase
+            was_refused = prepared.conflict or prepared.busy_with is not None or prepared.exceeded is not None
+            self._phase = Phase.CLOSED if was_refused else self._phase
             await self._leave_bundle()
         if prepared.conflict:
             raise ApplicationError("the approval id belongs to another request", type="ApprovalConflict")
         if prepared.busy_with is not None:
             busy = (self._request.thread_id, prepared.busy_with)
             raise ApplicationError("the conversation is busy", *busy, type="ConversationBusy")
+        if (over := prepared.exceeded) is not None:
+            raise ApplicationError("a quota is used up", over.quota, over.limit, over.retry_after, type="QuotaExceeded")
         return prepared
 
     async def _planned(self, deadline: datetime, resolved: Resolved | None = None) -> Prepared:
-        preparation = Preparation(request=self._request, now=workflow.now(), deadline=deadline, resolved=resolved)
+        preparation = Preparation(
+            request=self._request, now=workflow.now(), deadline=deadline, resolved=resolved, limits=self._limits
+        )
         return await steps.local(names.PREPARE, preparation, Prepared)
 
     async def _resolve(self, unknown: Unknowns, deadline: datetime) -> Resolved:
         """Ask Feishu until it answers, the deadline passes, or nobody wants to know any more."""
-        docket, limit = self._docket, max(deadline - workflow.now(), timedelta(seconds=1))
-        asking = asyncio.create_task(steps.outbound(names.RESOLVE, unknown, Resolved, limit))
+        docket = self._docket
+        asking = asyncio.create_task(_answer(unknown, max(deadline - workflow.now(), timedelta(seconds=1))))
         await workflow.wait_condition(lambda: asking.done() or docket.status is not None)
+        if docket.status is None and (resolved := await asking) is not None:
+            return resolved
         if docket.status is None:
-            try:
-                return await asking
-            except FailureError:
-                why = "Feishu could not say in time who asks, or in which chat; nobody was asked"
-                docket.end(Status.EXPIRED, AuditEvent.EXPIRE, reason=why)
+            docket.end(Status.EXPIRED, AuditEvent.EXPIRE, reason=_NOT_SAID)
         asking.cancel()
         self._ended_unasked = True
         return Resolved(refused=docket.reason or "it was withdrawn")
@@ -479,3 +486,11 @@ class ApprovalWorkflow:
 
     def _describe(self) -> None:
         workflow.set_current_details(details(self._state()))
+
+
+async def _answer(unknown: Unknowns, limit: timedelta) -> Resolved | None:
+    """What Feishu says, None if it does not in time."""
+    try:
+        return await steps.outbound(names.RESOLVE, unknown, Resolved, limit)
+    except FailureError:
+        return None

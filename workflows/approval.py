@@ -366,6 +366,7 @@ class ApprovalWorkflow:
         try:
             (message,) = said
             decision = Decision.model_validate(message)
+            sizes.size(decision)  # what cannot be written down cannot be kept either
         except (ValidationError, ValueError, TypeError, RecursionError):
             self._docket.malformed += 1
             return

@@ -39,6 +39,8 @@ _PATIENCE = 1.5
 """How long a call waits for its turn before it is sent back to Temporal."""
 _HURRIED_PATIENCE = 0.3
 """The same where a workflow's task waits."""
+_PEOPLE = "people"
+"""The contact API, which is one place, whoever is asked for."""
 _SOON = 1.0
 """The seconds in which a chat that is well answers."""
 _HURRIED = 32
@@ -239,7 +241,7 @@ class Feishu:
 
     async def chat_of(self, message_id: str) -> str:
         """The chat that a message is in."""
-        answer = await self._call("GET", f"/open-apis/im/v1/messages/{_part(message_id)}")
+        answer = await self._reach(_card(message_id), "GET", f"/open-apis/im/v1/messages/{_part(message_id)}")
         found = [item.chat_id for item in _parsed(_ItemsAnswer, answer).data.items if item.message_id == message_id]
         if not found:
             raise FeishuRefused(0, "it knows no such message")
@@ -258,7 +260,7 @@ class Feishu:
 
     async def _user(self, person: Address, within: float | None = None) -> _User:
         path = f"/open-apis/contact/v3/users/{_part(person.id)}"
-        answer = await self._call("GET", path, params={"user_id_type": person.kind.value}, within=within)
+        answer = await self._reach(_PEOPLE, "GET", path, params={"user_id_type": person.kind.value}, within=within)
         return _parsed(_UserAnswer, answer).data.user
 
     async def close(self) -> None:

@@ -434,6 +434,7 @@ class FrozenCall(Frozen):
     def of(cls, plan: Plan, call: ToolCall, **known: Any) -> Self:
         """A plan's call of which nobody knows whether it took effect."""
         shared = ("queue", "risk", "has_probe", "probe_for", "heartbeat_timeout", "remind_every")
+        known["error"] = known["error"][:2000] if known["error"] else None
         return cls(call=call, has_cards=bool(plan.addresses), **{name: getattr(plan, name) for name in shared}, **known)
 
 
@@ -710,6 +711,8 @@ class Carried(Frozen):
     early: tuple[Decision, ...] = ()
     """Clicks on messages that nobody knows yet."""
     malformed: int
+    unnoted: int = 0
+    """Refusals that found no room to be recorded in."""
     bench: Bench | None = None
     """How far the approvers have come."""
     reviewing: Reviewing | None = None

@@ -308,7 +308,7 @@ def _refusal(response: httpx.Response) -> AssentError:
 
 def _asked(request: Request) -> dict[str, Any]:
     """What is sent of a request: its arguments as they are, so that what JSON cannot carry is refused."""
-    ours = {"surface", "asked_by", "bundle_id", "arguments"}
+    ours = {"surface", "asked_by", "arguments", "bundle_id", "is_bound_to_chat"}
     return {**request.model_dump(mode="json", exclude=ours, exclude_none=True), "arguments": request.arguments}
 
 

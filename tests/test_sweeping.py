@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.service import RPCError
@@ -34,14 +35,14 @@ async def swept(service: Service) -> None:
 
 async def test_a_terminated_approval_frees_its_conversation(service: Service, tmp_path: Path) -> None:
     thread = uuid.uuid4().hex
-    asked = {"requester": ME, "thread_id": thread, "when_pending": "fail", "ttl": timedelta(days=30)}
-    first = await service.gate.request("mark", {"path": str(tmp_path / "m")}, **asked)
+    asked: dict[str, Any] = {"thread_id": thread, "when_pending": "fail", "ttl": timedelta(days=30)}
+    first = await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME, **asked)
     await first.state()
     await swept(service)
     assert await service.ledger.outcome(first.id) is None, "it waits"
     await terminate(service, first)
     with pytest.raises(ConversationBusy):
-        await service.gate.request("mark", {"path": str(tmp_path / "m")}, **asked)
+        await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME, **asked)
     await swept(service)
     outcome = await service.ledger.outcome(first.id)
     assert outcome is not None
@@ -50,7 +51,7 @@ async def test_a_terminated_approval_frees_its_conversation(service: Service, tm
         "its workflow was terminated in Temporal before it had ended",
     )
     assert (await service.events(first.id))[-1] == "cancel"
-    second = await service.gate.request("mark", {"path": str(tmp_path / "m")}, **asked)
+    second = await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME, **asked)
     assert (await service.decided(second)).status == "executed"
     assert marks(tmp_path / "m") == 1
     assert await service.ledger.verify() == []

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Query
 
 from assent.contracts import Ruled, RuledKind, Ruling, Status, Surface
-from assent.door import FrozenReview, invalid
+from assent.door import FrozenReview, check_ruling, invalid
 from assent.errors import NotAllowed, NotFrozen
 from assent.problems import Code, problem
 from assent.wire import MAX_WAIT, FrozenList, NewRuling, SettlementView
@@ -66,6 +66,7 @@ async def settle(approval_id: ApprovalId, told: NewRuling, desk: TheDesk, agent:
         )
     except ValueError as error:
         raise invalid(error) from None
+    check_ruling(ruling)
     ruled = await desk.door.settle(approval_id, ruling)
     if ruled.kind is RuledKind.FORBIDDEN:
         said = f"{told.operator} is no operator of this installation"

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlread
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
-    from assent import names
+    from assent import names, sizes
     from assent.contracts import (
         Decision,
         DecisionKind,
@@ -58,6 +58,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.post import Post
     from workflows.release import ResultDesk, withheld
     from workflows.waiting import Waiting, outsiders
+
+
+_NOT_SAID = "Feishu could not say in time who asks, or in which chat; nobody was asked"
 
 
 @workflow.defn(name=names.APPROVAL)
@@ -132,15 +135,13 @@ class ApprovalWorkflow:
 
     async def _resolve(self, unknown: Unknowns, deadline: datetime) -> Resolved:
         """Ask Feishu until it answers, the deadline passes, or nobody wants to know any more."""
-        docket, limit = self._docket, max(deadline - workflow.now(), timedelta(seconds=1))
-        asking = asyncio.create_task(steps.outbound(names.RESOLVE, unknown, Resolved, limit))
+        docket = self._docket
+        asking = asyncio.create_task(_answer(unknown, max(deadline - workflow.now(), timedelta(seconds=1))))
         await workflow.wait_condition(lambda: asking.done() or docket.status is not None)
+        if docket.status is None and (resolved := await asking) is not None:
+            return resolved
         if docket.status is None:
-            try:
-                return await asking
-            except FailureError:
-                why = "Feishu could not say in time who asks, or in which chat; nobody was asked"
-                docket.end(Status.EXPIRED, AuditEvent.EXPIRE, reason=why)
+            docket.end(Status.EXPIRED, AuditEvent.EXPIRE, reason=_NOT_SAID)
         asking.cancel()
         self._ended_unasked = True
         return Resolved(refused=docket.reason or "it was withdrawn")
@@ -396,6 +397,9 @@ class ApprovalWorkflow:
         except (ValidationError, ValueError, TypeError, RecursionError):
             self._docket.malformed += 1
             return
+        if sizes.size(carded) > sizes.STANDING:
+            self._docket.malformed += 1
+            return
         self._post.carded(carded)
 
     def _on_temporal_cancel(self) -> None:
@@ -482,3 +486,11 @@ class ApprovalWorkflow:
 
     def _describe(self) -> None:
         workflow.set_current_details(details(self._state()))
+
+
+async def _answer(unknown: Unknowns, limit: timedelta) -> Resolved | None:
+    """What Feishu says, None if it does not in time."""
+    try:
+        return await steps.outbound(names.RESOLVE, unknown, Resolved, limit)
+    except FailureError:
+        return None

@@ -5,7 +5,7 @@
 
 FROM python:3.11-slim AS build
 WORKDIR /assent
-COPY requirements-service.lock pyproject.toml README.md ./
+COPY requirements-service.lock pyproject.toml README.md LICENSE ./
 COPY assent assent
 RUN python -m venv /venv \
     && /venv/bin/pip install --no-cache-dir --require-hashes -r requirements-service.lock \

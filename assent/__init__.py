@@ -57,6 +57,8 @@ from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, 
 if TYPE_CHECKING:
     from assent.http import http_tool
 
+__version__ = "0.1.0.dev0"
+
 __all__ = [
     "Approval",
     "ApprovalConflict",

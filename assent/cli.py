@@ -15,7 +15,7 @@ import click
 from pydantic import TypeAdapter
 from rich.console import RenderableType
 
-from assent import tables, typed
+from assent import __version__, tables, typed
 from assent.contracts import Id, Identity, VerdictKind
 from assent.errors import InvalidRequest
 from assent.remote import HttpDoor
@@ -82,6 +82,7 @@ identity = functools.partial(click.option, metavar="IDENTITY", callback=typed.re
 
 
 @click.group(epilog=_EPILOG, context_settings={"max_content_width": 100})
+@click.version_option(__version__, prog_name="assent", message="%(prog)s %(version)s")
 def cli() -> None:
     """Ask a person to let a tool call run; look at requests, decide them, withdraw them; settle what froze."""
 

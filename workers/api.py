@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse
 from temporalio.client import Client
 
 from assent.settings import Settings
@@ -32,8 +31,7 @@ def create_app(settings: Settings, client: Client, reader: Reader) -> FastAPI:
     for router in (approvals_api.router, frozen_api.router, inbox_api.router):
         app.router.routes.extend(router.routes)
     app.add_api_route("/readyz", readyz, methods=["GET"], tags=["operation"], responses=problems.documented(503))
-    docs.describe(app)
-    app.add_api_route("/docs", _docs, methods=["GET"], include_in_schema=False)
+    docs.install(app)
     return app
 
 
@@ -51,10 +49,6 @@ async def readyz(request: Request) -> dict[str, str]:
     await serving.temporal_is_ready(request.app.state.client)
     await request.app.state.desk.reader.policy()
     return {"status": "ready"}
-
-
-async def _docs(request: Request) -> HTMLResponse:
-    return HTMLResponse(docs.page(request.app.openapi()), headers=docs.HEADERS)
 
 
 async def main(settings: Settings) -> None:

@@ -19,7 +19,7 @@ from ledger.schema import ClaimState, approvals, claims, messages, retries, sett
 KINDS = {ClaimState.EXECUTED: RulingKind.EXECUTED, ClaimState.FAILED: RulingKind.NOT_EXECUTED}
 MOST_NAMED = 20
 """How many of those who wait for an answer are named; any number may wait."""
-BATCH = 200
+BATCH = 50
 """How many of them are told in one transaction."""
 
 

@@ -250,27 +250,26 @@ async def test_a_terminated_review_forgets_nobody(service: Service, tmp_path: Pa
         assert (await service.events(handle.id))[-1] == "settle"
 
 
-async def test_whoever_waits_for_an_answer_starts_no_workflows_in_a_loop(service: Service, tmp_path: Path) -> None:
+async def test_whoever_waits_for_an_answer_asks_for_it_ever_less_often(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The review was ended by hand and nobody opens it again: the ledger is asked ever less often."""
     handle = await frozen(service, tmp_path / "m")
     review = service.client.get_workflow_handle(await review_of(service, handle))
     await review.terminate("by hand")
     asked = 0
-    door = service.gate._door
-    recall = door._reviews._recall  # type: ignore[attr-defined]
+    reviews = service.gate._door._reviews  # type: ignore[attr-defined]
+    known = reviews._known
 
-    async def counting(question: object) -> object:
+    async def counting(approval_id: str) -> object:
         nonlocal asked
         asked += 1
-        return await recall(question)
+        return await known(approval_id)
 
-    door._reviews._recall = counting  # type: ignore[attr-defined]
-    try:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(10):
-                await handle.settlement()
-    finally:
-        door._reviews._recall = recall  # type: ignore[attr-defined]
+    monkeypatch.setattr(reviews, "_known", counting)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(10):
+            await handle.settlement()
     assert 1 <= asked <= 5
     await sweep(service.client, service.ledger)
     await until(lambda: _settled(handle))

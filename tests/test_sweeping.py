@@ -15,6 +15,7 @@ from temporalio.service import RPCError
 from assent import ApprovalHandle, ConversationBusy, names
 from tests import parts
 from tests.conftest import ME, Service, accepted, new_database, open_service
+from tests.feishu import buttons, open_office
 from tests.parts import until
 from tests.test_conversations import purge
 from tests.test_reviews import frozen
@@ -80,6 +81,20 @@ async def test_of_a_call_that_ran_the_claim_is_believed(service: Service, tmp_pa
     assert outcome is not None
     assert (outcome.status, outcome.content) == ("executed", {"marks": 1})
     assert "cancel" not in await service.events(handle.id)
+
+
+async def test_the_cards_of_a_terminated_approval_lose_their_buttons(
+    temporal_address: str, namespaces: Iterator[str], tmp_path: Path
+) -> None:
+    client = await parts.connect(temporal_address, next(namespaces))
+    async with AsyncExitStack() as stack:
+        office = await open_office(stack, client, tmp_path)
+        handle = await office.ask(tmp_path)
+        assert buttons((await office.chat.card(handle.id))["content"])
+        await terminate(office.service, handle)
+        await swept(office.service)
+        card = await office.chat.final(handle.id)
+        assert buttons(card["content"]) == {}
 
 
 async def test_what_temporal_has_never_heard_of_is_left_alone_until_it_is_overdue(

@@ -55,6 +55,8 @@ from workers.tokens import Agent
 _TAKEN_WITHIN = timedelta(seconds=1)
 """How long a new approval may take to be looked at before the answer says that it was not yet."""
 _ANSWER_WITHIN = timedelta(seconds=8)
+_WITHDRAWN_WITHIN = 3.0
+"""How long a withdrawal may take to be on record before the answer says how it stands."""
 _SETTLED_WITHIN = 1.0
 """How long an ending may take to be written down before the answer goes without the outcome."""
 
@@ -172,7 +174,8 @@ async def cancel(
     await visible(desk, agent, approval_id)
     withdrawal = Withdrawal(reason=wish.reason, actor=wish.actor, surface=Surface.HTTP)
     await desk.door.withdraw(approval_id, withdrawal)
-    return await _view(desk, agent, await desk.door.state(approval_id, STATE_WITHIN))
+    state = await desk.door.state(approval_id, STATE_WITHIN)
+    return await _view(desk, agent, state, _WITHDRAWN_WITHIN if state.phase is Phase.PENDING else 0)
 
 
 @router.post("/approvals/{approval_id}/decide", tags=["approvals"], responses=documented(409))

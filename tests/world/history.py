@@ -33,7 +33,7 @@ from tests.world.outside import Outside
 from tests.world.plans import Blow, Fault, Plan
 from tests.world.processes import Process
 from tests.world.temporal import Client, Run, Temporal, pretended
-from workers.sweeping import sweep
+from workers import sweeping
 
 ME = Identity(open_id="ou_me")
 OPERATOR = Identity(open_id="ou_operator")
@@ -96,6 +96,7 @@ class History:
             operators=(OPERATOR,),
         )
         self.approvals: list[str] = []
+        self.asked_for: list[str] = []
         self.terminated: set[str] = set()
         self.is_denied = False
         self._spawned: set[asyncio.Task[Any]] = set()
@@ -174,6 +175,7 @@ class History:
         await asyncio.sleep(asked.at)
         request = self._request(number, asked)
         workflow_id = names.approval_workflow(request.approval_id)
+        self.asked_for.append(request.approval_id)
         self.temporal.start(names.APPROVAL, Asked(request=request), workflow_id)
         await asyncio.sleep(asked.decided_after)
         await self._decide(request.approval_id, asked.decision)
@@ -208,7 +210,7 @@ class History:
     def _tools_worker(self, name: str, wrong_by: float) -> Process:
         process = Process(self, name, wrong_by)
         own = ToolActivities(process.ledger, self._registry)
-        process.activities |= {names.EXECUTE: own.execute, names.PROBE: own.probe}
+        process.serve(own)
         process.own = own
         return process
 
@@ -218,12 +220,8 @@ class History:
         planner = Planner(ledger, settings, PolicyInForce(ledger))
         own, reviews = ApprovalActivities(ledger, settings, planner), ReviewActivities(ledger, settings)
         weighing = WeighingActivities(ledger, planner, None)
-        for activity in (
-            *(own.prepare, own.close_claim, own.write_audit, own.settle, own.release),
-            *(weighing.weigh, weighing.remember, reviews.examine, reviews.rule),
-        ):
-            definition: Any = getattr(activity, "__temporal_activity_definition")
-            process.activities[definition.name] = activity
+        for each in (own, weighing, reviews):
+            process.serve(each)
         return process
 
     async def _strike(self, fault: Fault) -> None:
@@ -260,6 +258,11 @@ class History:
             case Blow.RESET_UNSAID:
                 if self.temporal.reset(workflow_id, keep_signals=False):
                     await self._decide(approval_id, self.random.choice(("approve", "reject", "cancel")), "again")
+            case Blow.RESET_REJECTED:
+                if self.temporal.reset(workflow_id, keep_signals=False):
+                    await self._decide(approval_id, "reject", "again")
+            case Blow.CUT_APPROVALS:
+                self.temporal.processes[names.APPROVALS_QUEUE][0].cut_until = until
             case Blow.PURGE:
                 if self.temporal.purge(workflow_id):
                     number = self.approvals.index(approval_id)
@@ -280,8 +283,9 @@ class History:
         self._tools.append(self._tools_worker(f"{worker.name}'", worker.wrong_by))
         loop = asyncio.get_running_loop()
         leave_by = loop.time() + plans.KINDS[self.plan.tool].timeout + 30
-        while worker.at_work and loop.time() < leave_by:
-            await asyncio.sleep(1)
+        assert isinstance(loop, VirtualLoop)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(loop.until(lambda: not worker.at_work), leave_by - loop.time())
         if hasattr(worker.own, "drain"):
             await worker.own.drain(leave_by - loop.time())
         worker.is_dead = True
@@ -330,14 +334,19 @@ class History:
         )
         self.oracle.rulings[str(ruling.ruling_id)] = ruling
         with suppress(ApplicationError, RPCError, TimeoutError):
-            self.oracle.ruled(
-                ruling, await asyncio.wait_for(self.temporal.update(review, names.SETTLE_REVIEW, ruling), 300)
-            )
+            ruled = await asyncio.wait_for(self.temporal.update(review, names.SETTLE_REVIEW, ruling), 300)
+            self.oracle.ruled(frozen.call.idempotency_key, ruling, ruled)
 
     async def _keep_sweeping(self, first: float) -> None:
         process = Process(self, "sweeper")
         await asyncio.sleep(first)
         while True:
             with suppress(Exception):
-                await sweep(self.client, process.ledger)
+                await self._sweep(process)
             await asyncio.sleep(120 if not self._is_over else 1200)
+
+    async def _sweep(self, process: Process) -> None:
+        await sweeping.sweep(self.client, process.ledger)
+        if hasattr(sweeping, "end_gone"):
+            await sweeping.end_gone(self.client, process.ledger)
+            await process.ledger.seal()

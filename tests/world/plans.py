@@ -96,7 +96,9 @@ class Blow(StrEnum):
     TERMINATE = "an approval is terminated"
     TERMINATE_REVIEW = "the review is terminated"
     RESET = "an approval is reset"
-    RESET_UNSAID = "an approval is reset, and its decisions are forgotten"
+    RESET_UNSAID = "an approval is reset, and decided anew"
+    RESET_REJECTED = "an approval is reset, and rejected this time"
+    CUT_APPROVALS = "the approvals worker is cut off from the ledger"
     PURGE = "an approval is forgotten and asked for again"
     DENY = "the policy denies the tool"
     ALLOW = "the policy allows it again"
@@ -161,15 +163,8 @@ def drawn(seed: int) -> Plan:
     """The plan of a seed, always the same."""
     draw = random.Random(seed)
     kind = draw.choice(list(KINDS.values()))
-    asked = tuple(
-        Asked(
-            at=draw.choice((0.0, draw.uniform(0, 20), draw.uniform(0, 200), draw.uniform(0, 900))),
-            decided_after=draw.choice((0.5, draw.uniform(0, 30))),
-            decision=draw.choices(("approve", "reject", "cancel", "none"), (12, 1, 1, 1))[0],
-            scope=draw.choices(("same", "other"), (4, 1))[0],
-        )
-        for _ in range(draw.choices((1, 2, 3), (3, 4, 2))[0])
-    )
+    asked = tuple(_asked(draw) for _ in range(draw.choices((1, 2, 3), (3, 4, 2))[0]))
+    words, weights = ("retry", "truth", "executed", "not_executed"), (8, 2, 1, 1)
     return Plan(
         seed=seed,
         tool=kind.name,
@@ -177,37 +172,43 @@ def drawn(seed: int) -> Plan:
         scripts=tuple(_script(draw, kind) for _ in range(8)),
         looks=tuple(_look(draw) for _ in range(12)) if kind.has_probe else (),
         faults=tuple(_fault(draw, len(asked)) for _ in range(draw.choices((0, 1, 2, 3, 5), (3, 5, 5, 3, 1))[0])),
-        said=tuple(
-            Said(draw.choice((1.0, draw.uniform(0, 60), draw.uniform(0, 900))), kind_)
-            for kind_ in draw.choices(
-                ("retry", "truth", "executed", "not_executed"), (6, 3, 1, 1), k=draw.randint(0, 3)
-            )
-        ),
+        said=tuple(Said(_soon(draw), word) for word in draw.choices(words, weights, k=draw.randint(0, 4))),
         wrong_clocks=tuple(draw.choice((0.0, 0.0, 7200.0, -7200.0, draw.uniform(-30, 30))) for _ in range(2)),
         sweeps=draw.random() < 0.8,
         calm=draw.random() < 0.3,
     )
 
 
-def _script(draw: random.Random, kind: Kind) -> Script:
-    lasts = draw.choice(
-        (draw.uniform(0, 1), draw.uniform(0, kind.timeout), draw.uniform(0, 6 * kind.timeout), draw.uniform(0, 3000))
+def _soon(draw: random.Random) -> float:
+    return draw.choice((0.5, draw.uniform(0, 5), draw.uniform(0, 30), draw.uniform(0, 300)))
+
+
+def _asked(draw: random.Random) -> Asked:
+    return Asked(
+        at=draw.choice((0.0, draw.uniform(0, 20), draw.uniform(0, 60), draw.uniform(0, 600))),
+        decided_after=draw.choice((0.5, draw.uniform(0, 30))),
+        decision=draw.choices(("approve", "reject", "cancel", "none"), (16, 1, 1, 1))[0],
+        scope=draw.choices(("same", "other"), (5, 1))[0],
     )
-    end = draw.choices(list(End), (5, 2, 4, 1))[0]
+
+
+def _script(draw: random.Random, kind: Kind) -> Script:
+    """Mostly near the limits: about as long as the tool may take, with an end that does not say what happened."""
+    around = draw.uniform(0.5, 3) * kind.timeout
+    lasts = draw.choice((draw.uniform(0, 1), draw.uniform(0, kind.timeout), around, draw.uniform(0, 6 * kind.timeout)))
+    end = draw.choices(list(End), (5, 4, 5, 1))[0]
     furthest = lasts if kind.in_flight is None else lasts + draw.choice((0, kind.in_flight / 2))
-    effect_at = draw.choice((None, 0.0, draw.uniform(0, lasts), draw.uniform(0, furthest)))
+    effect_at = draw.choice((None, None, 0.0, lasts * 0.99, draw.uniform(0, lasts), draw.uniform(0, furthest)))
     if effect_at is not None and effect_at > lasts:
         end = End.RAISES
     return Script(lasts, effect_at, end)
 
 
 def _look(draw: random.Random) -> Look:
-    answer = draw.choices(("honest", "unknown", "raises"), (6, 2, 1))[0]
-    return Look(answer, draw.choice((0.0, draw.uniform(0, 4))), draw.choice((0.0, draw.uniform(0, 12))))
+    answer = draw.choices(("honest", "unknown", "raises"), (8, 1, 1))[0]
+    return Look(answer, draw.choice((0.0, draw.uniform(0, 4))), draw.choice((0.0, draw.uniform(0, 11))))
 
 
 def _fault(draw: random.Random, approvals: int) -> Fault:
-    blow = draw.choice(list(Blow))
-    at = draw.choice((draw.uniform(0, 3), draw.uniform(0, 30), draw.uniform(0, 300), draw.uniform(0, 1500)))
     lasts = draw.choice((draw.uniform(0, 5), draw.uniform(0, 60), draw.uniform(0, 900)))
-    return Fault(at, blow, draw.randrange(max(approvals, 2)), lasts)
+    return Fault(_soon(draw), draw.choice(list(Blow)), draw.randrange(max(approvals, 2)), lasts)

@@ -37,6 +37,13 @@ class Process:
         self.context.run(present.set, self)
         self.context.run(clock.offset.set, wrong_by)
 
+    def serve(self, activities: object) -> None:
+        """Take what these do."""
+        for name in dir(activities):
+            method = getattr(activities, name)
+            if definition := getattr(method, "__temporal_activity_definition", None):
+                self.activities[definition.name] = method
+
     @property
     def is_heard(self) -> bool:
         """Whether Temporal hears of it."""
@@ -48,10 +55,10 @@ class Process:
         await self.sleep(self.history.latency())
 
     async def sleep(self, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
         await asyncio.sleep(seconds)
-        while loop.time() < self.stopped_until and not self.is_dead:
-            await asyncio.sleep(self.stopped_until - loop.time())
+        left = self.stopped_until - asyncio.get_running_loop().time()
+        if left > 0 and not self.is_dead:
+            await self.sleep(left)
         if self.is_dead:
             await never()
 
@@ -77,7 +84,7 @@ class _Reach:
             await process.step()
             self._arrive()
             answer = await history.transaction(method, *args, **more)
-            history.oracle.asked(process.name, name, args, answer)
+            await history.oracle.asked(name, args, answer)
             if name == "begin" and answer.right == "run":
                 begun.set((args[0].consent, asyncio.get_running_loop().time()))
             await process.step()

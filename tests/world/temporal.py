@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from temporalio import workflow
 from temporalio.client import WorkflowExecutionStatus
-from temporalio.common import RetryPolicy
+from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType, WorkflowAlreadyStartedError
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 from temporalio.service import RPCError, RPCStatusCode
@@ -80,7 +80,7 @@ class Run:
             await never()
         self.is_open = False
         self.result.set_result(value)
-        self.temporal.history.oracle.closed(self.kind, self.id, value)
+        await self.temporal.history.oracle.closed(self.kind, value)
 
     def do(self, handler: Callable[..., Any], *args: Any) -> Any:
         return self._context.copy().run(handler, self.instance, *args)
@@ -380,10 +380,10 @@ def _of_workflow() -> SimpleNamespace:
         await run.comes_back()
 
     def external(workflow_id: str) -> SimpleNamespace:
-        async def signal(name: str, argument: Any = None) -> None:
+        async def signal(name: str, *arguments: Any) -> None:
             run = _run.get()
             await run.comes_back()
-            if not run.temporal.signal(workflow_id, name, argument):
+            if not run.temporal.signal(workflow_id, name, *arguments):
                 raise ApplicationError("not found", type="NotFound")
 
         return SimpleNamespace(signal=signal)
@@ -435,11 +435,12 @@ class Client:
     """What the sweeper and late bodies ask of Temporal."""
 
     identity = "world"
+    namespace = "default"
 
     def __init__(self, history: History) -> None:
         self._history = history
 
-    def get_workflow_handle(self, workflow_id: str) -> SimpleNamespace:
+    def get_workflow_handle(self, workflow_id: str, **_: Any) -> SimpleNamespace:
         temporal = self._history.temporal
 
         async def describe() -> SimpleNamespace:
@@ -455,14 +456,27 @@ class Client:
             if not temporal.signal(workflow_id, name, *arguments):
                 raise RPCError("not found", RPCStatusCode.NOT_FOUND, b"")
 
-        return SimpleNamespace(describe=describe, signal=signal)
+        async def result() -> Any:
+            return await asyncio.shield(temporal.runs[workflow_id].result)
+
+        return SimpleNamespace(describe=describe, signal=signal, result=result)
 
     async def start_workflow(
-        self, kind: str, argument: Any, *, id: str, start_signal: str | None = None, **more: Any
+        self,
+        kind: str,
+        argument: Any,
+        *,
+        id: str,
+        start_signal: str | None = None,
+        id_reuse_policy: WorkflowIDReusePolicy = WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+        **_: Any,
     ) -> None:
         await asyncio.sleep(self._history.latency())
-        run = self._history.temporal.runs.get(id)
+        temporal = self._history.temporal
+        run = temporal.runs.get(id)
+        if run is not None and id_reuse_policy is WorkflowIDReusePolicy.REJECT_DUPLICATE:
+            raise WorkflowAlreadyStartedError(id, kind)
         if run is None or not run.is_open:
-            self._history.temporal.start(kind, argument, id)
+            temporal.start(kind, argument, id)
         if start_signal is not None:
-            self._history.temporal.signal(id, start_signal, *more.get("start_signal_args", ()))
+            temporal.signal(id, start_signal)

@@ -18,8 +18,8 @@ from assent import ApprovalHandle, Decision, DecisionKind, Identity, Outcome, Re
 from assent.contracts import Surface
 from ledger import MessageKind, Slot
 from tests.conftest import Service, new_database, open_service
-from tests.patience import PATIENCE
 from tests.parts import until
+from tests.patience import PATIENCE
 from tests.simulated import served
 
 APP: dict[str, Any] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from activities.callback_secrets import CallbackSecrets
 from activities.policy import PolicyInForce
 from assent import schema
 from assent.contracts import (
@@ -29,6 +30,7 @@ from assent.payload import canonical_payload, idempotency_key, scope_key, scope_
 from assent.persons import Person
 from assent.policy import Asking, Effective
 from assent.settings import Settings
+from assent.sizes import EDIT, text_size
 from ledger import Ledger, Twin
 
 _RESULT_TTL = timedelta(hours=1)
@@ -49,13 +51,14 @@ class Planner:
     def __init__(self, ledger: Ledger, settings: Settings, policy: PolicyInForce) -> None:
         self._ledger = ledger
         self._settings = settings
+        self._secrets = CallbackSecrets(settings)
         self._policy = policy
 
     async def plan(self, preparation: Preparation) -> Plan:
         """The plan of a request. Raises InvalidRequest where it can never run."""
         request, settings = preparation.request, self._settings
         manifest = await self._manifest(request.tool)
-        if request.callback_url and not settings.callback_secret.get_secret_value():
+        if request.callback_url and not self._secrets.of(request.asked_by):
             raise InvalidRequest("callback_url: this service announces nothing; set ASSENT_CALLBACK_SECRET")
         tenant, resolved = settings.feishu_tenant_key or None, preparation.resolved
         if resolved is not None and resolved.refused is not None:
@@ -134,6 +137,11 @@ class Planner:
         if payload_sha256 == plan.payload_sha256:
             raise InvalidRequest("nothing was changed; approve the call as it is")
         first = plan.edit
+        proposed = first.proposed_payload if first else plan.payload
+        if text_size(payload, proposed) > EDIT:
+            raise InvalidRequest(
+                f"what was proposed and what it would become hold more than {EDIT} bytes together; propose it anew"
+            )
         known = await self._whereabouts(plan, resolved)
         effective = await self._effective(manifest, Asking.of(payload, **known))
         if resolved is None and (unknown := self._unknowns_of_edit(plan, effective)):
@@ -153,7 +161,7 @@ class Planner:
                 "former_sha256": tuple({*plan.former_sha256, plan.payload_sha256} - {payload_sha256}),
                 "edit": Edit(
                     by=by,
-                    proposed_payload=first.proposed_payload if first else plan.payload,
+                    proposed_payload=proposed,
                     proposed_payload_sha256=first.proposed_payload_sha256 if first else plan.payload_sha256,
                     payload=payload,
                     payload_sha256=payload_sha256,

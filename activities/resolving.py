@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from temporalio import activity
 
-from activities.cards import later
-from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
+from activities.cards import prompt, told
+from activities.feishu import Feishu, FeishuRefused
 from assent import names
 from assent.contracts import Address, AddressKind, Identity
 from assent.messages import Resolved, Unknowns
@@ -24,23 +24,17 @@ class ResolvingActivities:
     @activity.defn(name=names.RESOLVE)
     async def resolve(self, unknown: Unknowns) -> Resolved:
         """Say what was asked for, or why Feishu never will; while it cannot answer, this is tried again."""
-        requester = chat_id = None
-        try:
-            if unknown.requester is not None:
-                requester = await self._person(unknown.requester)
-                if requester is None:
-                    return Resolved(refused=_TWO_PEOPLE)
-        except FeishuRefused as refused:
-            return Resolved(refused=f"requester: who {unknown.requester} is could not be found out. {refused}")
-        except FeishuUnavailable as error:
-            raise later(error) from error
-        try:
-            if unknown.message_id is not None:
-                chat_id = await self._feishu.chat_of(unknown.message_id)
-        except FeishuRefused as refused:
-            return Resolved(refused=f"reply_to: which chat the message is in could not be found out. {refused}")
-        except FeishuUnavailable as error:
-            raise later(error) from error
+        with prompt(), told():
+            try:
+                requester = await self._person(unknown.requester) if unknown.requester else None
+            except FeishuRefused as refused:
+                return Resolved(refused=f"requester: who {unknown.requester} is could not be found out. {refused}")
+            if unknown.requester and requester is None:
+                return Resolved(refused=_TWO_PEOPLE)
+            try:
+                chat_id = await self._feishu.chat_of(unknown.message_id) if unknown.message_id else None
+            except FeishuRefused as refused:
+                return Resolved(refused=f"reply_to: which chat the message is in could not be found out. {refused}")
         return Resolved(requester=requester, chat_id=chat_id)
 
     async def _person(self, named: Identity) -> Identity | None:

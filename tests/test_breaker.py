@@ -15,10 +15,12 @@ from temporalio.exceptions import ApplicationError
 from activities import announcements
 from activities.announcements import AnnouncementActivities
 from activities.breaker import Breaker, Lanes, NoAnswer, TurnedAway, hurried
+from activities.callback_secrets import CallbackSecrets
 from activities.feishu import Feishu, FeishuSilent
 from assent import Outcome, Status
 from assent.contracts import Address, AddressKind
-from assent.messages import Announcement
+from assent.messages import Announcement, ClosingHead
+from assent.settings import Settings
 from tests.parts import until
 
 SOON = 0.05
@@ -173,18 +175,23 @@ async def test_a_chat_that_did_not_answer_is_not_asked_again_in_a_hurry() -> Non
     asked: list[str] = []
     sick, well = (Address(kind=AddressKind.CHAT_ID, id=f"oc_{name}") for name in ("sick", "well"))
     async with hanging_feishu(asked) as feishu:
+        await feishu.send(well, "text", "{}", uuid="0")
         for uuid in ("1", "2", "3"):
             with hurried(), pytest.raises(FeishuSilent):
                 await feishu.send(sick, "text", "{}", uuid=uuid)
-        assert len(asked) == 1
+        assert len(asked) == 2
         with hurried(), pytest.raises(FeishuSilent):
             feishu.check(sick)
         feishu.check(sick)  # patiently it may be asked
         with hurried():
-            await feishu.send(well, "text", "{}", uuid="4")
+            feishu.check(well)
 
 
 # Agents
+
+
+async def _closed(approval_id: str) -> ClosingHead:
+    return ClosingHead(approval_id=approval_id, entries=1, head="0" * 64)
 
 
 async def test_an_agent_that_does_not_answer_takes_no_place_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +204,9 @@ async def test_an_agent_that_does_not_answer_takes_no_place_from_the_others(monk
             await hang()
         return httpx.Response(204)
 
-    posting = AnnouncementActivities(SecretStr("secret"), httpx.MockTransport(answer))
+    posting = AnnouncementActivities(
+        CallbackSecrets(Settings(callback_secret=SecretStr("secret"))), _closed, httpx.MockTransport(answer)
+    )
 
     def announce(host: str) -> asyncio.Task[None]:
         outcome = Outcome(approval_id="a", status=Status.EXECUTED)

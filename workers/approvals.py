@@ -15,6 +15,7 @@ from activities.announcements import AnnouncementActivities
 from activities.approvals import ApprovalActivities
 from activities.awaiting import AwaitingActivities
 from activities.bundles import BundleActivities
+from activities.callback_secrets import CallbackSecrets
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from activities.planning import Planner
@@ -72,7 +73,7 @@ def outbound_worker(
     review_cards: ReviewCards | None = None,
 ) -> Worker:
     """What waits for Feishu or for an agent, with slots of its own: it holds up no approval."""
-    announcements = AnnouncementActivities(settings.callback_secret)
+    announcements = AnnouncementActivities(CallbackSecrets(settings), ledger.closing_head)
     reviews = ReviewActivities(ledger, settings, review_cards)
     planner = Planner(ledger, settings, PolicyInForce(ledger))
     weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None)

@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlread
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
-    from assent import names
+    from assent import names, sizes
     from assent.contracts import (
         Decision,
         DecisionKind,
@@ -60,6 +60,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.waiting import Waiting, outsiders
 
 
+_NOT_SAID = "Feishu could not say in time who asks, or in which chat; nobody was asked"
+
+
 @workflow.defn(name=names.APPROVAL)
 class ApprovalWorkflow:
     """Waits for a person's decision on one call, lets exactly that call run, and says how it ended."""
@@ -68,6 +71,7 @@ class ApprovalWorkflow:
     def __init__(self, asked: Asked) -> None:
         carried = asked.carried
         self._request = asked.request
+        self._limits = asked.limits
         self._phase = Phase.PENDING if carried else Phase.PREPARING
         self._docket = Docket(carried)
         self._post = Post(self._docket, carried.cards if carried else Shelf())
@@ -111,30 +115,33 @@ class ApprovalWorkflow:
         if prepared.unknown is not None:
             prepared = await self._planned(deadline, await self._resolve(prepared.unknown, deadline))
         if prepared.plan is None:
-            self._phase = Phase.CLOSED if prepared.conflict or prepared.busy_with is not None else self._phase
+            was_refused = prepared.conflict or prepared.busy_with is not None or prepared.exceeded is not None
+            self._phase = Phase.CLOSED if was_refused else self._phase
             await self._leave_bundle()
         if prepared.conflict:
             raise ApplicationError("the approval id belongs to another request", type="ApprovalConflict")
         if prepared.busy_with is not None:
             busy = (self._request.thread_id, prepared.busy_with)
             raise ApplicationError("the conversation is busy", *busy, type="ConversationBusy")
+        if (over := prepared.exceeded) is not None:
+            raise ApplicationError("a quota is used up", over.quota, over.limit, over.retry_after, type="QuotaExceeded")
         return prepared
 
     async def _planned(self, deadline: datetime, resolved: Resolved | None = None) -> Prepared:
-        preparation = Preparation(request=self._request, now=workflow.now(), deadline=deadline, resolved=resolved)
+        preparation = Preparation(
+            request=self._request, now=workflow.now(), deadline=deadline, resolved=resolved, limits=self._limits
+        )
         return await steps.local(names.PREPARE, preparation, Prepared)
 
     async def _resolve(self, unknown: Unknowns, deadline: datetime) -> Resolved:
         """Ask Feishu until it answers, the deadline passes, or nobody wants to know any more."""
-        docket, limit = self._docket, max(deadline - workflow.now(), timedelta(seconds=1))
-        asking = asyncio.create_task(steps.outbound(names.RESOLVE, unknown, Resolved, limit))
+        docket = self._docket
+        asking = asyncio.create_task(_answer(unknown, max(deadline - workflow.now(), timedelta(seconds=1))))
         await workflow.wait_condition(lambda: asking.done() or docket.status is not None)
+        if docket.status is None and (resolved := await asking) is not None:
+            return resolved
         if docket.status is None:
-            try:
-                return await asking
-            except FailureError:
-                why = "Feishu could not say in time who asks, or in which chat; nobody was asked"
-                docket.end(Status.EXPIRED, AuditEvent.EXPIRE, reason=why)
+            docket.end(Status.EXPIRED, AuditEvent.EXPIRE, reason=_NOT_SAID)
         asking.cancel()
         self._ended_unasked = True
         return Resolved(refused=docket.reason or "it was withdrawn")
@@ -334,7 +341,12 @@ class ApprovalWorkflow:
         """Tell whoever asked to be told; that it may take days is not the approval's concern."""
         if self._request.callback_url is None:
             return
-        announcement = Announcement(url=self._request.callback_url, outcome=outcome, ended_at=workflow.now())
+        announcement = Announcement(
+            url=self._request.callback_url,
+            outcome=outcome,
+            ended_at=workflow.now(),
+            asked_by=self._request.asked_by,
+        )
         with contextlib.suppress(WorkflowAlreadyStartedError):  # a reset: it was announced before
             await workflow.start_child_workflow(
                 names.ANNOUNCING,
@@ -359,6 +371,7 @@ class ApprovalWorkflow:
         try:
             (message,) = said
             decision = Decision.model_validate(message)
+            sizes.size(decision)  # what cannot be written down cannot be kept either
         except (ValidationError, ValueError, TypeError, RecursionError):
             self._docket.malformed += 1
             return
@@ -388,6 +401,9 @@ class ApprovalWorkflow:
             (message,) = said
             carded = Carded.model_validate(message)
         except (ValidationError, ValueError, TypeError, RecursionError):
+            self._docket.malformed += 1
+            return
+        if sizes.size(carded) > sizes.STANDING:
             self._docket.malformed += 1
             return
         self._post.carded(carded)
@@ -476,3 +492,11 @@ class ApprovalWorkflow:
 
     def _describe(self) -> None:
         workflow.set_current_details(details(self._state()))
+
+
+async def _answer(unknown: Unknowns, limit: timedelta) -> Resolved | None:
+    """What Feishu says, None if it does not in time."""
+    try:
+        return await steps.outbound(names.RESOLVE, unknown, Resolved, limit)
+    except FailureError:
+        return None

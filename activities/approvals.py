@@ -29,18 +29,13 @@ from assent.messages import (
     RevokedKind,
     Settled,
 )
+from assent.quotas import Limits
 from assent.settings import Settings
 from cards import SIGNED
 from ledger import Ledger
 
 _log = logging.getLogger(__name__)
 
-CHUNK_CHARACTERS = 512 * 1024
-"""How much of a large result one recall carries."""
-MANY = 1000
-"""How many names one recall carries."""
-PAGE = 20
-"""How many tools or audit entries one recall carries: each may hold tens of kilobytes."""
 _LEARN_WITHIN = 1.0
 _LEEWAY = timedelta(hours=1)
 """How much longer than its plan allows an approval may count as open in its conversation."""
@@ -74,9 +69,19 @@ class ApprovalActivities:
         except InvalidRequest as error:
             refused = str(error)
             open_until = preparation.now
-        namespace = activity.info().namespace
+        limits = Limits(
+            agent=preparation.limits,
+            chat_requests_per_hour=self._settings.chat_requests_per_hour or None,
+            requester_pending=self._settings.requester_pending or None,
+        )
         return await self._ledger.register(
-            request, plan, refused, now=preparation.now, open_until=open_until, namespace=namespace
+            request,
+            plan,
+            refused,
+            now=preparation.now,
+            open_until=open_until,
+            namespace=activity.info().namespace,
+            limits=limits,
         )
 
     @activity.defn(name=names.CLOSE_CLAIM)
@@ -111,38 +116,16 @@ class ApprovalActivities:
 
     @activity.defn(name=names.RECALL_RECORD)
     async def recall(self, question: Recall) -> Recalled:
-        """Answer from the ledger for a client that has no database."""
+        """Answer from the ledger for a door that has none."""
         match question.kind:
-            case RecallKind.RECORD:
-                state = await self._ledger.state(question.approval_id)
-                return Recalled(state=state, outcome=await self._ledger.outcome(question.approval_id))
             case RecallKind.VERDICT:
                 assert question.decision is not None, "a verdict is asked for a decision"
-                return Recalled(verdict=await self._ledger.judge_late(question.decision))
-            case RecallKind.CONTENT:
-                return _chunk(await self._ledger.content(question.approval_id), question.offset)
-            case RecallKind.RESULT:
-                ended = await self._ledger.outcome(question.approval_id) is not None  # then it is told, or withheld
-                return _chunk(None if ended else await self._ledger.result(question.approval_id), question.offset)
-            case RecallKind.WAITING:
-                waiting, further = await self._ledger.waiting(question.offset, MANY, activity.info().namespace)
-                return Recalled(approval_ids=waiting, next_offset=further)
-            case RecallKind.GRANTS:
-                grants, further = await self._ledger.grants(question.offset, PAGE)
-                return Recalled(grants=grants, next_offset=further)
+                return Recalled(verdict=await self._ledger.judge_late(question.decision.decision()))
             case RecallKind.REVOKE:
                 return Recalled(revoked=await self._revoke(question))
-            case RecallKind.POLICY:
-                return Recalled(policy=await self._ledger.policy())
-            case RecallKind.TOOLS:
-                manifests, further = await self._ledger.manifests(question.offset, PAGE)
-                return Recalled(manifests=manifests, next_offset=further)
-            case RecallKind.SETTLEMENT:
-                standing = await self._ledger.frozen(question.approval_id)
-                return Recalled(settlement=await self._ledger.settlement(question.approval_id), frozen=standing)
-            case RecallKind.AUDIT:
-                records, further = await self._ledger.records(question.approval_id, question.offset, PAGE)
-                return Recalled(entries=records, next_offset=further)
+            case RecallKind.REVIEW:
+                review = await self._ledger.review(question.approval_id)
+                return Recalled(review=review.without_words() if review else None)
 
     async def _revoke(self, question: Recall) -> RevokedKind:
         assert question.actor is not None, "somebody revokes a grant"
@@ -155,10 +138,3 @@ class ApprovalActivities:
             surface=question.surface,
             now=datetime.now(UTC),
         )
-
-
-def _chunk(data: bytes | None, offset: int) -> Recalled:
-    end = offset + CHUNK_CHARACTERS
-    chunk = data[offset:end].decode("ascii") if data is not None else None
-    more = data is not None and end < len(data)
-    return Recalled(chunk=chunk, next_offset=end if more else None)

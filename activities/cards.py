@@ -6,9 +6,10 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -27,6 +28,8 @@ _TOO_OLD = 230031
 """Feishu changes no card that is older than fourteen days."""
 _SILENCE, _LONGEST_SILENCE = 5.0, 60.0
 """How many seconds after it first did not answer Feishu is tried again; ever later, up to this."""
+_AT_ONCE = 8
+"""How many cards of one activity are brought up to date at the same time."""
 _KINDS = {CardKind.CALL: MessageKind.CARD, CardKind.RESULT: MessageKind.RESULT}
 
 
@@ -83,13 +86,7 @@ class CardActivities:
         if record.decided is None and revision.decided is not None:
             record = record.model_copy(update={"decided": revision.decided})
         standing = Standing.of(revision)
-        bringing = [self._bring(record, message, standing) for message in _cards(record)]  # none waits for another
-        troubles = [
-            each for each in await asyncio.gather(*bringing, self._notify(record), return_exceptions=True) if each
-        ]
-        with told():
-            for trouble in sorted(troubles, key=lambda each: isinstance(each, FeishuUnavailable)):
-                raise trouble
+        await together(*(self._bring(record, each, standing) for each in _cards(record)), self._notify(record))
 
     async def finish(self, approval_id: str) -> bool:
         """Show the ending promptly; False if that has to be tried again later."""
@@ -270,6 +267,21 @@ def told() -> Iterator[None]:
         yield
     except FeishuUnavailable as error:
         raise later(error) from error
+
+
+async def together(*doing: Coroutine[Any, Any, None]) -> None:
+    """Do all of it, a few at a time: what is in trouble holds up nothing else, and is told of at the end."""
+    few = asyncio.Semaphore(_AT_ONCE)
+
+    async def done(each: Coroutine[Any, Any, None]) -> None:
+        async with few:
+            await each
+
+    ended = await asyncio.gather(*map(done, doing), return_exceptions=True)
+    troubles = [each for each in ended if each is not None]
+    with told():
+        if troubles:
+            raise min(troubles, key=lambda trouble: isinstance(trouble, FeishuUnavailable | ApplicationError))
 
 
 def later(error: FeishuUnavailable) -> ApplicationError:

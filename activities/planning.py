@@ -29,6 +29,7 @@ from assent.payload import canonical_payload, idempotency_key, scope_key, scope_
 from assent.persons import Person
 from assent.policy import Asking, Effective
 from assent.settings import Settings
+from assent.sizes import EDIT, text_size
 from ledger import Ledger, Twin
 
 _RESULT_TTL = timedelta(hours=1)
@@ -134,6 +135,11 @@ class Planner:
         if payload_sha256 == plan.payload_sha256:
             raise InvalidRequest("nothing was changed; approve the call as it is")
         first = plan.edit
+        proposed = first.proposed_payload if first else plan.payload
+        if text_size(payload, proposed) > EDIT:
+            raise InvalidRequest(
+                f"what was proposed and what it would become hold more than {EDIT} bytes together; propose it anew"
+            )
         known = await self._whereabouts(plan, resolved)
         effective = await self._effective(manifest, Asking.of(payload, **known))
         if resolved is None and (unknown := self._unknowns_of_edit(plan, effective)):
@@ -153,7 +159,7 @@ class Planner:
                 "former_sha256": tuple({*plan.former_sha256, plan.payload_sha256} - {payload_sha256}),
                 "edit": Edit(
                     by=by,
-                    proposed_payload=first.proposed_payload if first else plan.payload,
+                    proposed_payload=proposed,
                     proposed_payload_sha256=first.proposed_payload_sha256 if first else plan.payload_sha256,
                     payload=payload,
                     payload_sha256=payload_sha256,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from activities.cards import CardActivities, address_of, later
-from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
+from activities.cards import CardActivities, address_of, together
+from activities.feishu import Feishu, FeishuRefused
 from activities.links import review_url
 from assent.contracts import Address, AddressKind
 from assent.messages import Examination, Examined, Revision
@@ -33,15 +33,16 @@ class ReviewCards:
         frozen = examination.frozen
         record = await self._ledger.record(frozen.call.approval_id)
         assert record is not None, "a frozen call has a plan"
-        try:
-            if self._settings.operators_chat:
-                await self._show_operators(record, examination, examined)
-            if frozen.settlement is not None:
-                for approval_id in dict.fromkeys((frozen.call.approval_id, *examination.told)):
-                    await self._approvals.show(Revision(approval_id=approval_id))
-                    await self._notify(approval_id)
-        except FeishuUnavailable as error:
-            raise later(error) from error
+        waited = dict.fromkeys((frozen.call.approval_id, *examination.told)) if frozen.settlement is not None else ()
+        await together(
+            *([self._show_operators(record, examination, examined)] if self._settings.operators_chat else ()),
+            *(self._tell(approval_id) for approval_id in waited),
+        )
+
+    async def _tell(self, approval_id: str) -> None:
+        """Tell those who waited for one approval what was settled."""
+        await self._approvals.show(Revision(approval_id=approval_id))
+        await self._notify(approval_id)
 
     async def _show_operators(self, record: Record, examination: Examination, examined: Examined) -> None:
         """One card, sent afresh with every reminder; the older ones lose their buttons."""

@@ -48,6 +48,16 @@ Id = Annotated[str, StringConstraints(strict=True, min_length=1), AfterValidator
 """The name of something, short enough for every index."""
 
 
+def _no_retry(text: str) -> str:
+    if text.rpartition("#")[1] and text.rpartition("#")[2].isdigit():
+        raise ValueError("an id that ends in # and a number names a retry of another approval")
+    return text
+
+
+ApprovalId = Annotated[Id, AfterValidator(_no_retry)]
+"""The name of an approval: the consent to try its call again is named after it."""
+
+
 UNDECIDED = "nobody decided about it in time"
 """Why a result is withheld where no person says so."""
 
@@ -397,7 +407,7 @@ CallbackUrl = Annotated[str, StringConstraints(strict=True, max_length=2000), Af
 class Request(Frozen):
     """What the agent sent."""
 
-    approval_id: Id
+    approval_id: ApprovalId
     tool: Id
     arguments: dict[str, Any]
     requester: Identity
@@ -699,6 +709,8 @@ class Ruling(Frozen):
     """The result, where the call was executed."""
     payload_hash: Id | None = None
     """The short hash of the payload, typed by the person who wants it tried again."""
+    payload_sha256: Id | None = None
+    """The payload that the operator was shown; a ruling about another one is refused."""
     ruling_id: Id | None = None
     """The same id is the same ruling."""
     surface: Surface = Surface.TEMPORAL

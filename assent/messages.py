@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Self
 
+from pydantic import AwareDatetime
+
 from assent.contracts import (
     Address,
     Approvers,
@@ -16,7 +18,6 @@ from assent.contracts import (
     Id,
     Identity,
     Judged,
-    Manifest,
     Outcome,
     Permission,
     Plan,
@@ -27,11 +28,12 @@ from assent.contracts import (
     Ruling,
     RulingKind,
     Settlement,
-    State,
+    Stage,
     Surface,
     Text,
     Verdict,
 )
+from assent.quotas import AgentLimits, Exceeded
 
 
 class AuditEvent(StrEnum):
@@ -131,6 +133,7 @@ class Preparation(Frozen):
     deadline: datetime
     resolved: Resolved | None = None
     """What Feishu said, if it was asked."""
+    limits: AgentLimits = AgentLimits()
 
 
 class Prepared(Frozen):
@@ -143,6 +146,8 @@ class Prepared(Frozen):
     """The open approval that holds the conversation."""
     conflict: bool = False
     """The id belongs to another request."""
+    exceeded: Exceeded | None = None
+    """The quota that it would have gone beyond; nothing was stored."""
     outcome: Outcome | None = None
     """How this very request ended, when Temporal no longer knows."""
     unknown: Unknowns | None = None
@@ -429,6 +434,7 @@ class FrozenCall(Frozen):
     def of(cls, plan: Plan, call: ToolCall, **known: Any) -> Self:
         """A plan's call of which nobody knows whether it took effect."""
         shared = ("queue", "risk", "has_probe", "probe_for", "heartbeat_timeout", "remind_every")
+        known["error"] = known["error"][:2000] if known["error"] else None
         return cls(call=call, has_cards=bool(plan.addresses), **{name: getattr(plan, name) for name in shared}, **known)
 
 
@@ -516,32 +522,49 @@ class Told(Frozen):
 
 
 class RecallKind(StrEnum):
-    RECORD = "record"
     VERDICT = "verdict"
-    CONTENT = "content"
-    TOOLS = "tools"
-    AUDIT = "audit"
-    SETTLEMENT = "settlement"
-    RESULT = "result"
-    """The result that waits to be released, for whoever decides about it."""
-    WAITING = "waiting"
-    """The approvals that are open."""
-    GRANTS = "grants"
+    """What a decision is told that came after the end."""
     REVOKE = "revoke"
-    POLICY = "policy"
+    """End a remembered decision."""
+    REVIEW = "review"
+    """Which review a frozen call has, and whether it is settled."""
+
+
+class LateDecision(Frozen):
+    """A decision that came after the end: who decided what about which payload, without any of the words."""
+
+    approval_id: Id
+    kind: DecisionKind
+    payload_sha256: Id | None = None
+    actor: Identity
+    event_id: Id
+    delivery_id: Id | None = None
+    stage: Stage = Stage.CALL
+    message_id: Id | None = None
+    received_at: AwareDatetime | None = None
+    surface: Surface = Surface.TEMPORAL
+    proof: Id = "temporal"
+
+    @classmethod
+    def of(cls, decision: Decision) -> Self:
+        return cls.model_validate({name: getattr(decision, name) for name in cls.model_fields})
+
+    def decision(self) -> Decision:
+        return Decision.model_validate(dict(self))
 
 
 class Recall(Frozen):
-    """A question to the ledger, asked through Temporal by a client that has no database."""
+    """A question to the ledger from a door that has no database. It lives in Temporal's history: ids and hashes only.
+
+    What is read of the ledger is read from the ledger, never through here.
+    """
 
     kind: RecallKind
     approval_id: str = ""
-    decision: Decision | None = None
-    offset: int = 0
-    """Where to go on: a character of the content, a tool, an entry of the audit, an approval, a grant."""
+    decision: LateDecision | None = None
     grant_id: str = ""
     actor: Identity | None = None
-    """Who revokes a grant; whose approvals are meant."""
+    """Who revokes a grant."""
     surface: Surface = Surface.CLIENT
 
 
@@ -570,27 +593,31 @@ class FrozenStanding(Frozen):
     idempotency_key: str
     """What its review is found by."""
     asked_by: tuple[str, ...] = ()
-    """The tokens with which it, or another that gets the same answer, was asked for."""
+    """The agents that asked for it, or for another that gets the same answer."""
+
+
+class ReviewRecord(Frozen):
+    """What is on record of the review of an approval's call."""
+
+    payload_sha256: str
+    frozen: FrozenStanding | None = None
+    """Where it stands, if its call may have happened, or might have until that was settled."""
+    settlement: Settlement | None = None
+
+    def without_words(self) -> Self:
+        """As it may stand in Temporal's history: without the content and the operator's words."""
+        if self.settlement is None:
+            return self
+        bare = self.settlement.model_copy(update={"content": None, "truncated": False, "reason": None})
+        return self.model_copy(update={"settlement": bare})
 
 
 class Recalled(Frozen):
-    """What the ledger remembers."""
+    """What the ledger says to a door that has no database."""
 
-    state: State | None = None
-    outcome: Outcome | None = None
     verdict: Verdict | None = None
-    settlement: Settlement | None = None
-    frozen: FrozenStanding | None = None
-    """Where it stands, if its call may have happened, or might have until that was settled."""
-    chunk: str | None = None
-    manifests: tuple[Manifest, ...] = ()
-    entries: tuple[AuditRecord, ...] = ()
-    approval_ids: tuple[str, ...] = ()
-    grants: tuple[Grant, ...] = ()
     revoked: RevokedKind | None = None
-    policy: Policy | None = None
-    next_offset: int | None = None
-    """Where the rest begins, if there is more."""
+    review: ReviewRecord | None = None
 
 
 class Member(Frozen):
@@ -684,6 +711,8 @@ class Carried(Frozen):
     early: tuple[Decision, ...] = ()
     """Clicks on messages that nobody knows yet."""
     malformed: int
+    unnoted: int = 0
+    """Refusals that found no room to be recorded in."""
     bench: Bench | None = None
     """How far the approvers have come."""
     reviewing: Reviewing | None = None
@@ -729,3 +758,5 @@ class Asked(Frozen):
 
     request: Request
     carried: Carried | None = None
+    limits: AgentLimits = AgentLimits()
+    """How much its agent may have asked for, as the door knew it."""

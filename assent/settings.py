@@ -107,10 +107,17 @@ class Settings(BaseSettings):
     tokens: OptionalPath = None
     """The file with the tokens of the agents."""
     callback_secret: SecretStr = SecretStr("")
-    """Signs completion callbacks."""
+    """Signs completion callbacks of agents that have no secret of their own; two, separated by a space, both do."""
+    callback_secrets: OptionalPath = None
+    """The file with the secrets of the agents, a TOML file that is read again when it changes."""
+    requester_pending: Annotated[int, Field(ge=0)] = 100
+    """How many approvals may be open on one person's behalf; 0 for any number."""
+    chat_requests_per_hour: Annotated[int, Field(ge=0)] = 100
+    """How many requests may be shown in one chat; 0 for any number."""
     host: str = "127.0.0.1"
-    """Where the webhook listens."""
-    port: Annotated[int, Field(ge=0, le=65535)] = 8500
+    """Where the API or the webhook listens."""
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """And on which port; else the API on 8500, the webhook on 8501."""
 
     @field_validator("feishu_tenant_key")
     @classmethod

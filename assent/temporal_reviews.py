@@ -24,8 +24,9 @@ from assent import names
 from assent.contracts import Ruled, RuledKind, Ruling, Settlement
 from assent.door import FrozenReview
 from assent.errors import AssentError, NotFrozen, RulingRefused, Unavailable
-from assent.messages import Examined, FrozenCall, FrozenStanding, Recall, Recalled, RecallKind
+from assent.messages import Examined, FrozenCall, FrozenStanding, Recall, Recalled, RecallKind, ReviewRecord
 from assent.temporal import NO_SERVER, no_answer, unavailable
+from assent.temporal_ledger import TemporalLedger
 
 _RULED_WITHIN = timedelta(seconds=20)
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
@@ -53,9 +54,10 @@ class Review(NamedTuple):
 class TemporalReviews:
     """The reviews of frozen calls."""
 
-    def __init__(self, client: Client, recall: Recalling) -> None:
+    def __init__(self, client: Client, recall: Recalling, ledger: TemporalLedger) -> None:
         self._client = client
         self._recall = recall
+        self._ledger = ledger
 
     async def frozen(self, *, limit: int) -> AsyncIterator[FrozenReview]:
         query = f'WorkflowType = "{names.FROZEN_REVIEW}" AND ExecutionStatus = "Running"'
@@ -67,8 +69,10 @@ class TemporalReviews:
 
     async def settle(self, approval_id: str, ruling: Ruling) -> Ruled:
         known = await self._known(approval_id)
+        if ruling.payload_sha256 not in (None, known.payload_sha256):
+            raise RulingRefused(approval_id, "Tampered", "the ruling is about another payload than the one that froze")
         if known.settlement is not None:
-            return _was_settled(ruling, known.settlement)
+            return _was_settled(ruling, await self._whole(known.settlement, approval_id))
         if known.frozen is None:
             raise NotFrozen(approval_id)
         try:
@@ -84,7 +88,7 @@ class TemporalReviews:
                 raise unavailable(error) from error
         except (WorkflowUpdateRPCTimeoutOrCancelledError, TimeoutError):
             raise no_answer() from None
-        if settled := await self.settled(approval_id):
+        if settled := await self.was_settled(approval_id):
             return _was_settled(ruling, settled)
         raise Unavailable(_NOT_OPEN)
 
@@ -105,9 +109,13 @@ class TemporalReviews:
             raise no_answer() from None
         return Review(frozen, examined)
 
-    async def settled(self, approval_id: str) -> Settlement | None:
-        """What was settled of a frozen call, if anything was."""
-        return (await self._known(approval_id)).settlement
+    async def was_settled(self, approval_id: str) -> Settlement | None:
+        """What was settled of a frozen call, if anything was; all of it for who can read the ledger."""
+        settlement = (await self._known(approval_id)).settlement
+        return await self._whole(settlement, approval_id) if settlement else None
+
+    async def _whole(self, settlement: Settlement, approval_id: str) -> Settlement:
+        return await self._ledger.settled(approval_id) or settlement if self._ledger.can_read else settlement
 
     async def standing(self, approval_id: str) -> FrozenStanding:
         """Where an approval stands whose call may have happened. Raises NotFrozen where there is no such question."""
@@ -121,6 +129,7 @@ class TemporalReviews:
         What is settled stands in the ledger. Its review's end is only the sign to look there: one that ended without
         a settlement is opened again by the sweeper, so the ledger is asked ever less often meanwhile.
         """
+        self._ledger.reader  # noqa: B018 - says if there is none
         clock, pause = asyncio.get_running_loop().time, _FIRST_PAUSE
         known = await self._known(approval_id)
         while known.settlement is None:
@@ -135,7 +144,7 @@ class TemporalReviews:
                 pause = min(pause * 2, _LONGEST_PAUSE)
             with contextlib.suppress(Unavailable):  # restarts are waited out
                 known = await self._known(approval_id)
-        return known.settlement
+        return await self._whole(known.settlement, approval_id)
 
     async def _review_ends(self, standing: FrozenStanding) -> None:
         """Wait for the end of a review, or for a while; where there is none to wait for, not at all."""
@@ -148,8 +157,14 @@ class TemporalReviews:
             if error.status is not RPCStatusCode.NOT_FOUND and error.status not in NO_SERVER:
                 raise unavailable(error) from error
 
-    async def _known(self, approval_id: str) -> Recalled:
-        return await self._recall(Recall(kind=RecallKind.SETTLEMENT, approval_id=approval_id))
+    async def _known(self, approval_id: str) -> ReviewRecord:
+        """What is on record of it: who has the ledger at hand reads it there, any other asks a worker for the ids."""
+        found = await self._ledger.review(approval_id)
+        if found is None:
+            found = (await self._recall(Recall(kind=RecallKind.REVIEW, approval_id=approval_id))).review
+        if found is None:
+            raise NotFrozen(approval_id)
+        return found
 
     def _workflow(self, standing: FrozenStanding) -> WorkflowHandle[Any, Any]:
         return self._client.get_workflow_handle(names.review_workflow(standing.idempotency_key))
@@ -176,7 +191,7 @@ async def _listed(found: WorkflowExecution) -> FrozenReview:
 
 def _refusal(approval_id: str, error: WorkflowUpdateFailedError) -> AssentError:
     match error.cause:
-        case ApplicationError(type="NotCertain" | "WrongHash") as refused:
+        case ApplicationError(type="NotCertain" | "WrongHash" | "TooLarge") as refused:
             return RulingRefused(approval_id, str(refused.type), refused.message)
         case cause:
             return RulingRefused(approval_id, "Refused", str(cause))

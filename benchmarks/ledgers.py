@@ -15,6 +15,7 @@ from assent.content import Content
 from assent.contracts import Identity, Manifest, Outcome, Plan, Request
 from assent.messages import Conclusion, Policy, Prepared, Report, ReportKind, ToolCall
 from assent.persons import Person
+from assent.quotas import NO_LIMITS, Limits
 from ledger import Beginning, Ending, Holder, Ledger, Right, Twin
 
 STEPS = (
@@ -116,6 +117,7 @@ class NoLedger(Ledger):
         now: datetime,
         open_until: datetime,
         namespace: str | None = None,
+        limits: Limits = NO_LIMITS,
     ) -> Prepared:
         if plan is not None:
             self._plans[request.approval_id] = plan

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from statistics import median, quantiles
-from typing import Any
+from statistics import quantiles
+from typing import TypeVar
 
 from temporalio.client import Client
 
@@ -27,7 +27,9 @@ from simulator.faults import Fault
 from simulator.people import Chat
 from tests.parts import until
 
-SICK, HEALTHY = 200, 50
+Done = TypeVar("Done")
+
+SICK, HEALTHY, ROUNDS = 200, 50, 2
 SLOW = 8.0
 """Seconds after which one half of the sick chats answers; the other half does not answer at all."""
 NEVER = 3600.0
@@ -37,13 +39,13 @@ _PATIENCE = 90.0
 _PAYLOAD = sha256(canonical_payload(pay.name, schema.complete(pay.manifest.parameters, ARGUMENTS)))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Times:
     """Milliseconds of each of some healthy approvals."""
 
-    to_card: list[float]
+    to_card: list[float] = field(default_factory=list)
     """From asking until the card is in its chat."""
-    to_outcome: list[float]
+    to_outcome: list[float] = field(default_factory=list)
     """From a click until the agent has the outcome."""
 
 
@@ -56,7 +58,7 @@ class Ward:
         self._platform = platform
         self._rooms = 0
 
-    async def fall_sick(self, count: int) -> None:
+    async def fall_sick(self, count: int = SICK) -> None:
         """Ask in so many chats that will not answer; they wait from now on."""
         rooms = [self._room() for _ in range(count)]
         faults = [
@@ -72,18 +74,14 @@ class Ward:
 
         await until(tried, _PATIENCE)
 
-    async def be_healthy(self, count: int) -> Times:
-        """Ask in so many chats that answer, and click on every card once all are there."""
-        asked = await _all([self._room() for _ in range(count)], self._shown)
-        to_outcome: list[float] = []
-        waiting = iter([approval_id for approval_id, _ in asked])
-
-        async def click() -> None:
-            for approval_id in waiting:
-                to_outcome.append(await self._clicked(approval_id))
-
-        await asyncio.gather(*(click() for _ in range(PEOPLE)))
-        return Times([waited for _, waited in asked], to_outcome)
+    async def measure(self, rounds: int = ROUNDS, count: int = HEALTHY) -> Times:
+        """Ask in so many chats that answer, and click on every card once all are there; and again."""
+        times = Times()
+        for _ in range(rounds):
+            asked = await _all([self._room() for _ in range(count)], self._shown)
+            times.to_card += [waited for _, waited in asked]
+            times.to_outcome += await _all([approval_id for approval_id, _ in asked], self._clicked)
+        return times
 
     def _room(self) -> str:
         self._rooms += 1
@@ -126,20 +124,16 @@ class Ward:
         return 1000 * (time.monotonic() - clicked)
 
 
-async def _all(rooms: Sequence[str], ask: Callable[[str], Awaitable[Any]]) -> list[Any]:
-    """Ask in all of these, as many at a time as there are people."""
+async def _all(each: Sequence[str], do: Callable[[str], Awaitable[Done]]) -> list[Done]:
+    """Do it with all of these, as many at a time as there are people."""
     some = asyncio.Semaphore(PEOPLE)
 
-    async def one(room: str) -> Any:
+    async def one(thing: str) -> Done:
         async with some:
-            return await ask(room)
+            return await do(thing)
 
-    return list(await asyncio.gather(*(one(room) for room in rooms)))
+    return list(await asyncio.gather(*(one(thing) for thing in each)))
 
 
 def p95(milliseconds: Sequence[float]) -> float:
     return quantiles(milliseconds, n=20, method="inclusive")[18]
-
-
-def p50(milliseconds: Sequence[float]) -> float:
-    return median(milliseconds)

@@ -6,6 +6,7 @@ from ledger.claims import Beginning, Ending, Right
 from ledger.database import Ledger
 from ledger.engine import is_refusal
 from ledger.messages import Message, MessageKind, Record, Shown, Slot, bundle_slot
+from ledger.reader import Reader
 from ledger.requesters import Twin
 from ledger.reviews import Orphan
 from ledger.schema import ClaimState
@@ -20,6 +21,7 @@ __all__ = [
     "MessageKind",
     "Open",
     "Orphan",
+    "Reader",
     "Record",
     "Right",
     "Shown",

@@ -28,7 +28,9 @@ from assent.contracts import (
 from assent.judgement import after_ending, concluded, objection, refusal_entry
 from assent.messages import AuditEntry, AuditEvent, Closing, Conclusion, Prepared, ReportKind
 from assent.payload import sha256
-from ledger import audit, claims, requesters, results, settlements
+from assent.quotas import NO_LIMITS, Limits
+from assent.reader import Subject
+from ledger import audit, claims, quotas, requesters, results, settlements
 from ledger.engine import insert, inserted
 from ledger.messages import MessageKind, judged_of, messages_of
 from ledger.results import claim_of, report
@@ -44,11 +46,15 @@ async def register(
     now: datetime,
     open_until: datetime,
     namespace: str | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> Prepared:
     """Store the plan if there is none yet, and return the one that stands."""
     request_sha256, refused = request.sha256, storable(refused)
     if standing := await stored(connection, request.approval_id, request_sha256):
         return standing
+    place = await quotas.place_of(connection, request, plan)
+    if exceeded := await quotas.exceeded(connection, place, limits, now):
+        return Prepared(exceeded=exceeded)
     others = await _take_slot(connection, request, plan, now, namespace) if plan else ()
     if others and request.when_pending is WhenPending.FAIL:
         return Prepared(busy_with=others[0])
@@ -64,7 +70,7 @@ async def register(
         refused=refused,
         created_at=audit.stamp(now),
         open_until=audit.stamp(open_until),
-        asked_by=request.asked_by,
+        **place.model_dump(),
         temporal_namespace=namespace,
     )
     if not await inserted(connection, row.on_conflict_do_nothing()):
@@ -158,13 +164,36 @@ async def waiting(
     """The plans of open approvals from *offset* on, the oldest first, and where the rest begins."""
     page = (
         select(approvals)
-        .where(approvals.c.status.is_(None), approvals.c.plan.is_not(None), lives_in(namespace))
-        .where(approvals.c.open_until > audit.stamp(now))
+        .where(*_open(now), lives_in(namespace))
         .order_by(approvals.c.created_at, approvals.c.approval_id)
     )
     rows = (await connection.execute(page.offset(offset).limit(limit + 1))).all()
     plans = tuple([await standing_plan(connection, row) for row in rows[:limit]])
     return plans, offset + limit if len(rows) > limit else None
+
+
+async def waiting_ids(
+    connection: AsyncConnection, now: datetime, offset: int, limit: int, namespace: str | None = None
+) -> tuple[tuple[str, ...], int | None]:
+    """The ids of open approvals from *offset* on, the oldest first, and where the rest begins."""
+    page = (
+        select(approvals.c.approval_id)
+        .where(*_open(now), lives_in(namespace))
+        .order_by(approvals.c.created_at, approvals.c.approval_id)
+    )
+    found = (await connection.execute(page.offset(offset).limit(limit + 1))).scalars().all()
+    return tuple(found[:limit]), offset + limit if len(found) > limit else None
+
+
+def _open(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    return approvals.c.status.is_(None), approvals.c.plan.is_not(None), approvals.c.open_until > audit.stamp(now)
+
+
+async def subject_of(connection: AsyncConnection, approval_id: str) -> Subject | None:
+    """What an approval is about, in one statement, and no more where there is none."""
+    found = select(approvals.c.tool, approvals.c.requester).where(approvals.c.approval_id == approval_id)
+    row = (await connection.execute(found)).first()
+    return Subject(tool=row.tool, requester=Identity.model_validate_json(row.requester)) if row else None
 
 
 def lives_in(namespace: str | None) -> ColumnElement[bool]:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.messages import AuditEntry
+from assent.messages import AuditEntry, AuditRecord
 from assent.payload import canonical_json, sha256
 from ledger.clock import database_now
 from ledger.engine import insert
@@ -112,6 +112,19 @@ async def seal(connection: AsyncConnection) -> bool:
         await connection.execute(sealed)
         previous = digest
     return len(found) == _MOST_AT_ONCE
+
+
+async def page(
+    connection: AsyncConnection, approval_id: str, offset: int, limit: int
+) -> tuple[tuple[AuditRecord, ...], int | None]:
+    """The audit of one approval from *offset* on, as it is chained, and where the rest begins."""
+    some = select(audit).where(audit.c.approval_id == approval_id).order_by(audit.c.seq)
+    found = (await connection.execute(some.offset(offset).limit(limit + 1))).all()
+    records = tuple(
+        AuditRecord(seq=row.seq, entry=AuditEntry.model_validate_json(row.body), previous=row.previous, hash=row.hash)
+        for row in found[:limit]
+    )
+    return records, offset + limit if len(found) > limit else None
 
 
 async def head_of_seals(connection: AsyncConnection) -> tuple[int, str]:

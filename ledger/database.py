@@ -31,16 +31,15 @@ from assent.contracts import (
 from assent.messages import (
     AuditBatch,
     AuditEntry,
-    AuditRecord,
     Closing,
     Conclusion,
     Examination,
-    FrozenStanding,
     Policy,
     Prepared,
     Release,
     Remembering,
     Report,
+    ReviewRecord,
     RevokedKind,
     Sight,
     Telling,
@@ -48,10 +47,12 @@ from assent.messages import (
     ToolCall,
 )
 from assent.persons import Person
+from assent.quotas import NO_LIMITS, Limits
 from ledger import (
     approvals,
     attempts,
     audit,
+    catalogues,
     claims,
     grants,
     messages,
@@ -59,16 +60,16 @@ from ledger import (
     policies,
     requesters,
     results,
+    review_records,
     reviews,
     revisions,
     settlements,
     verifying,
 )
 from ledger.clock import database_now
-from ledger.engine import insert, open_engine, reading, snapshot, writing
+from ledger.engine import open_engine, reading, snapshot, writing
 from ledger.migrate import current_version, upgrade
 from ledger.schema import audit as audit_table
-from ledger.schema import catalogue
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +79,10 @@ class Ledger:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+
+    @property
+    def engine(self) -> AsyncEngine:
+        return self._engine
 
     @classmethod
     def open(cls, url: str) -> Ledger:
@@ -99,26 +104,11 @@ class Ledger:
     async def publish(self, manifests: Iterable[Manifest], now: datetime) -> None:
         """Let the approvals know of these tools; what was said of them before is replaced."""
         async with writing(self._engine) as connection:
-            for manifest in sorted(manifests, key=lambda manifest: manifest.name):
-                row = insert(connection, catalogue).values(
-                    name=manifest.name, manifest=manifest.model_dump_json(), published_at=audit.stamp(now)
-                )
-                changed = {"manifest": row.excluded.manifest, "published_at": row.excluded.published_at}
-                await connection.execute(row.on_conflict_do_update(index_elements=["name"], set_=changed))
+            await catalogues.publish(connection, manifests, now)
 
     async def manifest(self, tool: str) -> Manifest | None:
         async with reading(self._engine) as connection:
-            found = await connection.execute(select(catalogue.c.manifest).where(catalogue.c.name == tool))
-            text = found.scalar_one_or_none()
-        return Manifest.model_validate_json(text) if text else None
-
-    async def manifests(self, offset: int, limit: int) -> tuple[tuple[Manifest, ...], int | None]:
-        """The tools from *offset* on, by name, and where the rest begins."""
-        async with reading(self._engine) as connection:
-            page = select(catalogue.c.manifest).order_by(catalogue.c.name).offset(offset).limit(limit + 1)
-            found = (await connection.execute(page)).scalars().all()
-        manifests = tuple(Manifest.model_validate_json(text) for text in found[:limit])
-        return manifests, offset + limit if len(found) > limit else None
+            return await catalogues.manifest_of(connection, tool)
 
     # Approvals
 
@@ -131,10 +121,11 @@ class Ledger:
         now: datetime,
         open_until: datetime,
         namespace: str | None = None,
+        limits: Limits = NO_LIMITS,
     ) -> Prepared:
         """namespace: the one of Temporal's that the approval's workflow lives in."""
         async with writing(self._engine) as connection:
-            return await approvals.register(connection, request, plan, refused, now, open_until, namespace)
+            return await approvals.register(connection, request, plan, refused, now, open_until, namespace, limits)
 
     async def prepared(self, request: Request) -> Prepared | None:
         """What was prepared for a request before, if anything was."""
@@ -155,13 +146,6 @@ class Ledger:
     async def revise(self, plan: Plan, event_id: str) -> Plan:
         async with writing(self._engine) as connection:
             return await revisions.revise(connection, plan, event_id)
-
-    async def waiting(
-        self, offset: int, limit: int, namespace: str | None = None
-    ) -> tuple[tuple[str, ...], int | None]:
-        """The ids of open approvals, the oldest first, and where the rest begins."""
-        plans, further = await self.open_plans(offset, limit, namespace)
-        return tuple(plan.approval_id for plan in plans), further
 
     async def open_plans(
         self, offset: int, limit: int, namespace: str | None = None
@@ -323,10 +307,6 @@ class Ledger:
         async with reading(self._engine) as connection:
             return await grants.grant_for(connection, wanted, now)
 
-    async def grants(self, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
-        async with reading(self._engine) as connection:
-            return await grants.page(connection, offset, limit)
-
     async def revoke(
         self, grant_id: str, actor: Identity, *, may_all: bool, surface: Surface, now: datetime
     ) -> RevokedKind:
@@ -355,13 +335,13 @@ class Ledger:
         async with writing(self._engine) as connection:
             return await reviews.rule(connection, examination)
 
+    async def review(self, approval_id: str) -> ReviewRecord | None:
+        async with reading(self._engine) as connection:
+            return await review_records.record_of(connection, approval_id)
+
     async def settlement(self, approval_id: str) -> Settlement | None:
         async with reading(self._engine) as connection:
             return await settlements.settlement_of(connection, approval_id)
-
-    async def frozen(self, approval_id: str) -> FrozenStanding | None:
-        async with reading(self._engine) as connection:
-            return await settlements.frozen(connection, approval_id)
 
     async def waits(self, approval_id: str) -> reviews.Wait | None:
         """How the review of an approval's frozen call stands: who waits for it, what was promised, what was told."""
@@ -393,28 +373,6 @@ class Ledger:
                 select(audit_table.c.body).where(audit_table.c.approval_id == approval_id).order_by(audit_table.c.seq)
             )
             return [AuditEntry.model_validate_json(body) for body in bodies.scalars()]
-
-    async def records(self, approval_id: str, offset: int, limit: int) -> tuple[tuple[AuditRecord, ...], int | None]:
-        """The audit of one approval from *offset* on, as it is chained, and where the rest begins."""
-        async with reading(self._engine) as connection:
-            page = (
-                select(audit_table)
-                .where(audit_table.c.approval_id == approval_id)
-                .order_by(audit_table.c.seq)
-                .offset(offset)
-                .limit(limit + 1)
-            )
-            found = (await connection.execute(page)).all()
-        records = tuple(
-            AuditRecord(
-                seq=row.seq,
-                entry=AuditEntry.model_validate_json(row.body),
-                previous=row.previous,
-                hash=row.hash,
-            )
-            for row in found[:limit]
-        )
-        return records, offset + limit if len(found) > limit else None
 
     async def seal(self) -> None:
         """Seal the audits that wait for it. What fails is made up for by the next ending, or by the sweeper."""

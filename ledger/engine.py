@@ -22,15 +22,15 @@ _REFUSALS = frozenset({"22", "23", "42", "54", "P0"})
 
 STATEMENT_SECONDS = 20.0
 """How long PostgreSQL is waited for to answer one statement."""
-_LIMITS = {
-    "statement_timeout": "15s",  # the server gives a statement up before we stop listening for it
-    "idle_in_transaction_session_timeout": "10s",  # a process that was stopped holds nobody up for longer
+IDLE_SECONDS = 10.0
+"""How long PostgreSQL bears with a transaction that its client leaves alone: what it locked, others wait for."""
+_GONE = {
     "tcp_keepalives_idle": "10",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "20s",
 }
-"""How long PostgreSQL bears with a client that does not answer, or is gone: its locks are others' to wait for."""
+"""How soon it notices that a client's machine is gone."""
 _PATIENT = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
 """For one who only reads, and holds no lock."""
 _DURABLE = {"synchronous_commit": "on", "application_name": "assent"}
@@ -59,13 +59,21 @@ def open_engine(url: str) -> AsyncEngine:
                 connect_args={
                     "timeout": 5,
                     "command_timeout": STATEMENT_SECONDS,
-                    "server_settings": {**_DURABLE, **_LIMITS},
+                    "server_settings": {**_DURABLE, **_GONE, **_limits()},
                 },
             )
         case other:
             raise ValueError(
                 f"ASSENT_DATABASE_URL names the driver {other!r}; use sqlite+aiosqlite:///… or postgresql+asyncpg://…"
             )
+
+
+def _limits() -> dict[str, str]:
+    """The server gives up a statement before we stop listening for it, and a stopped process before long."""
+    return {
+        "statement_timeout": f"{int(STATEMENT_SECONDS * 750)}ms",
+        "idle_in_transaction_session_timeout": f"{int(IDLE_SECONDS * 1000)}ms",
+    }
 
 
 @asynccontextmanager
@@ -98,7 +106,7 @@ async def snapshot(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         engine.url,
         poolclass=NullPool,
         hide_parameters=True,
-        connect_args={"timeout": 5, "server_settings": {**_LIMITS, **_PATIENT}},
+        connect_args={"timeout": 5, "server_settings": {**_GONE, **_PATIENT}},
     )
     try:
         async with patient.connect() as connection:

@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0008"
+VERSION = "0009"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -42,6 +42,23 @@ approvals = Table(
     Column("asked_by", Text),
     Column("temporal_namespace", Text),
     Column("unsealed_since", Text),
+    Column("person", Text),
+    Column("chat_id", Text),
+    Column("size", Integer, nullable=False, server_default="0"),
+    Index("approvals_of_agent", "asked_by", "created_at"),
+    Index("approvals_of_chat", "chat_id", "created_at"),
+    Index(
+        "approvals_open_of_agent",
+        "asked_by",
+        sqlite_where=text("status IS NULL"),
+        postgresql_where=text("status IS NULL"),
+    ),
+    Index(
+        "approvals_open_of_person",
+        "person",
+        sqlite_where=text("status IS NULL"),
+        postgresql_where=text("status IS NULL"),
+    ),
     Index(
         "approvals_open",
         "created_at",
@@ -65,6 +82,8 @@ approvals = Table(
 """`plan` is the plan as it was prepared; `revision` says which edit of it stands, 0 if none does.
 
 `temporal_namespace` is where its workflow lives; `unsealed_since` says since when its closed audit waits for its seal.
+By `asked_by` (the agent), `person` (the requester's one id), `chat_id` (who sees the card) and `size` (the bytes that
+were asked with) quotas are counted.
 """
 
 revisions = Table(

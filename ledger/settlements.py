@@ -19,7 +19,7 @@ from ledger.schema import ClaimState, approvals, claims, messages, retries, sett
 KINDS = {ClaimState.EXECUTED: RulingKind.EXECUTED, ClaimState.FAILED: RulingKind.NOT_EXECUTED}
 MOST_NAMED = 20
 """How many of those who wait for an answer are named; any number may wait."""
-BATCH = 200
+BATCH = 50
 """How many of them are told in one transaction."""
 
 
@@ -33,11 +33,10 @@ async def settlement_of(connection: AsyncConnection, approval_id: str) -> Settle
     ended = (await connection.execute(status)).scalar_one_or_none()
     if ended not in (None, Status.FROZEN):
         return None
-    if ended is None and own.consent == root.consent and await _row(connection, root.consent) is None:
-        return None  # it may simply have run
-    settlement = await standing(connection, root)
-    if settlement is None:
+    row = await _row(connection, root.consent)
+    if row is None:
         return None
+    settlement = Settlement.model_validate_json(row.settlement)
     settlement = await _naming_others(connection, settlement, root)
     path = await path_of(connection, own)
     return _with_content(settlement, path[-1]) if is_readable(path) else settlement
@@ -69,8 +68,10 @@ async def settle(
 
     settlement, entry: what was found out, and by whom. If nothing is said, the claim ended by itself.
     """
+    changed = [root.approval_id]  # what a ruling made of the claim is on record with it, whether it has ended or not
     if settlement is None or entry is None:
         settlement, entry = await _by_itself(connection, root)
+        changed = []
     row = insert(connection, settlements).values(
         consent=root.consent,
         settlement=settlement.model_dump_json(exclude={"content", "truncated", "also"}),
@@ -78,7 +79,7 @@ async def settle(
         settled_at=audit.stamp(settlement.settled_at),
     )
     if await inserted(connection, row.on_conflict_do_nothing()):
-        for approval_id in await waiting(connection, root.consent, limit=BATCH):
+        for approval_id in dict.fromkeys((*changed, *await waiting(connection, root.consent))):
             await audit.append(connection, approval_id, [entry])
     known = await _row(connection, root.consent)
     assert known is not None, "it is there"
@@ -128,8 +129,7 @@ async def frozen(connection: AsyncConnection, approval_id: str) -> FrozenStandin
     root = await root_of(connection, approval_id)
     if own is None or root is None or own.answer == ReportKind.REPLAYED:
         return None
-    is_retried = root.state == ClaimState.STARTED and root.consent != own.consent
-    is_open = is_retried or root.state == ClaimState.UNKNOWN
+    is_open = root.state == ClaimState.UNKNOWN or own.consent != root.consent
     if not is_open and await settlement_of(connection, approval_id) is None:
         return None
     answered = _answered(root.consent)

@@ -28,7 +28,7 @@ from assent.payload import sha256
 from assent.settings import Settings
 from assent.tools import registry
 from cards import Wording
-from ledger import Ledger
+from ledger import Ledger, Reader
 from tests import order, parts
 from tests import tools as tools_for_tests
 from tests.nursery import Nursery
@@ -40,6 +40,8 @@ from workers.tools import tool_workers
 ME = Identity(open_id="ou_me", union_id="on_me")
 OPERATOR = Identity(open_id="ou_operator")
 HEARTBEAT = timedelta(seconds=3)
+UNLIMITED = {"requester_pending": 0, "chat_requests_per_hour": 0}
+"""Many tests share a service: none of them uses up a quota for the others."""
 PATIENCE = timedelta(minutes=1)
 """How long a verdict is waited for where there has to be one."""
 
@@ -185,7 +187,7 @@ async def open_service(
         heartbeat_timeout=HEARTBEAT,
         grace=timedelta(milliseconds=500),
         start_within=timedelta(minutes=2),
-        **{"operators": (OPERATOR,), **more},
+        **{"operators": (OPERATOR,), **UNLIMITED, **more},
     )
     await set_up(client, settings)
     ledger = Ledger.open(url)
@@ -204,7 +206,7 @@ async def open_service(
         for worker in (*own, *tool_workers(client, ledger, registry)):
             if worker.task_queue != "nobody":
                 await stack.enter_async_context(worker)
-    return Service(client, ledger, settings, await Assent.connect(client=client))
+    return Service(client, ledger, settings, await Assent.connect(client=client, reader=Reader(ledger)))
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])

@@ -20,8 +20,10 @@ SOMEONE = Identity(open_id="ou_someone")
 
 
 async def propose(ledger: Ledger, arguments: dict[str, Any] | None = None, **more: Any) -> Plan:
-    """The plan of a call that waits for a decision. more: other fields of the plan; `message`, the scope of its key."""
-    message = more.pop("message", None) or uuid.uuid4().hex
+    """The plan of a call that waits for a decision. more: other fields of the plan; `message`, the scope of its key;
+    `register`, whether it is stored.
+    """
+    message, is_registered = more.pop("message", None) or uuid.uuid4().hex, more.pop("register", True)
     requester = more.get("requester", ME)
     request = Request(
         approval_id=uuid.uuid4().hex,
@@ -57,6 +59,8 @@ async def propose(ledger: Ledger, arguments: dict[str, Any] | None = None, **mor
             **more,
         },
     )
+    if not is_registered:
+        return plan
     prepared = await ledger.register(request, plan, None, now=NOW, open_until=NOW + timedelta(hours=1))
     return prepared.plan or plan
 

@@ -25,7 +25,9 @@ from assent.command import Exit, cli
 from tests import parts
 from tests.conftest import Service, new_database, open_service
 from tests.nursery import Started, spawn
+from tests.simulated import served
 from tests.tools import marks
+from tests.web import Web
 
 ME = Identity(open_id="ou_me")
 AS_ME = ("--requester", "open_id:ou_me")
@@ -82,7 +84,10 @@ class CommandLine:
 async def command_line(stack: AsyncExitStack, directory: Path, address: str, namespace: str, **how: Any) -> CommandLine:
     client = await parts.connect(address, namespace)
     service = await open_service(stack, client, await new_database("sqlite", directory), **how)
-    environment = parts.worker_environment(TEMPORAL_ADDRESS=address, TEMPORAL_NAMESPACE=namespace)
+    url = await stack.enter_async_context(served(Web(service, directory).app))
+    environment = parts.worker_environment(
+        TEMPORAL_ADDRESS=address, TEMPORAL_NAMESPACE=namespace, ASSENT_URL=url, ASSENT_TOKEN="secret-console"
+    )
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
         environment.pop(name, None)
     return CommandLine(service, environment)

@@ -45,7 +45,7 @@ from assent.policy import Asking, Rules
 from assent.settings import Settings
 from assent.tools import Registry, Tool
 from cards import Wording
-from ledger import Ledger
+from ledger import Ledger, Reader
 from ledger.engine import open_engine, reading
 from tests import parts
 from tests.conftest import HEARTBEAT, Service, new_database
@@ -66,7 +66,7 @@ from tests.documents import (
 )
 from tests.simulated import served
 from tests.web import write_tokens
-from workers import webhook
+from workers import api
 from workers.approvals import approvals_worker, outbound_worker
 from workers.sample_requests import SAMPLES
 from workers.setup import set_up
@@ -173,8 +173,9 @@ async def documented(
         own = (approvals_worker(client, ledger, settings, cards), outbound)
         for worker in (*own, *tool_workers(client, ledger, registry)):
             await stack.enter_async_context(worker)
-        address = await stack.enter_async_context(served(webhook.create_app(settings, client)))
-        yield Documented(client, ledger, settings, await Assent.connect(client=client), address)
+        address = await stack.enter_async_context(served(api.create_app(settings, client, Reader(ledger))))
+        gate = await Assent.connect(client=client, reader=Reader(ledger))
+        yield Documented(client, ledger, settings, gate, address)
 
 
 @pytest.fixture(autouse=True)

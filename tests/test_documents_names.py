@@ -26,6 +26,7 @@ from assent.problems import Code, problem
 from assent.settings import Settings
 from assent.wire import MAX_WAIT, NewApproval, NewRuling
 from cards.controls import MOST_REASON
+from ledger import Reader
 from simulator import people
 from tests.documents import (
     API,
@@ -43,7 +44,7 @@ from tests.documents import (
     slug,
 )
 from tests.web import write_tokens
-from workers import dev, webhook
+from workers import api, dev, serving
 from workflows.post import FRESH_FOR
 
 # The commands, variables and names exist
@@ -108,7 +109,8 @@ def test_start_up_errors_are_said_by_the_code() -> None:
 
 async def test_endpoints_fields_and_errors_are_those_of_the_api(tmp_path: Path) -> None:
     client = await Client.connect("127.0.0.1:1", lazy=True)
-    openapi = webhook.create_app(Settings(tokens=write_tokens(tmp_path)), client).openapi()
+    reader = Reader.open("sqlite+aiosqlite://")
+    openapi = api.create_app(Settings(tokens=write_tokens(tmp_path)), client, reader).openapi()
     operations = {f"{method.upper()} {path}" for path, methods in openapi["paths"].items() for method in methods}
     assert rows(API, "HTTP API").keys() == operations
     assert rows(OPERATIONS, "Health").keys() <= operations
@@ -123,7 +125,7 @@ async def test_endpoints_fields_and_errors_are_those_of_the_api(tmp_path: Path) 
         "InvalidTool",
     }
     assert f"{MAX_WAIT} at most" in section(API, "Waiting")
-    assert webhook.MAX_BODY == 1_000_000
+    assert serving.MAX_BODY == 1_000_000
     assert "1 MB" in section(API, "Asking")
 
 

@@ -11,9 +11,10 @@ import pytest
 from sqlalchemy import text
 from temporalio.client import WorkflowUpdateStage
 
-from assent import ApprovalHandle, RulingKind, names
+from assent import ApprovalHandle, InvalidRequest, RulingKind, names
 from assent.content import Content
 from assent.contracts import Plan, Ruled, Ruling, Status
+from assent.door import parse_request
 from assent.messages import Examination, FrozenCall, Report, ReportKind, Telling, ToolCall
 from ledger import ClaimState, Ending, Ledger
 from ledger.engine import writing
@@ -170,6 +171,13 @@ async def test_a_retry_has_a_number_that_none_had_before(ledger: Ledger) -> None
     assert made == [f"{plan.approval_id}#{n}" for n in (1, 2, 3)]
 
 
+@pytest.mark.parametrize("name", ["transfer#1", "#2", "a#b#33"])
+def test_no_approval_has_the_name_of_a_retry(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="retry"):
+        parse_request(approval_id=name, tool="t", arguments={}, requester=ME)
+    assert parse_request(approval_id=f"{name}x", tool="t", arguments={}, requester=ME)
+
+
 async def test_a_promised_retry_outlives_its_review(ledger: Ledger) -> None:
     plan = await lost(ledger, retry_safe=True)
     ruled = await ledger.rule(said(plan, RulingKind.RETRY))
@@ -191,12 +199,13 @@ async def test_nothing_is_settled_by_anybody_while_a_retry_is_promised(ledger: L
     while_it_runs = await ledger.rule(said(plan, RulingKind.EXECUTED))
     assert (while_it_runs.kind, while_it_runs.consent) == ("retrying", promised.consent)
     await ledger.finish(call, running, 1, Ending(state=ClaimState.EXECUTED, content=Content.of("done")))
-    settlement = await ledger.settlement(plan.approval_id)
-    assert settlement is not None, "though no review has heard of it"
+    assert await ledger.settlement(plan.approval_id) is None, "it is told once it is in the audit"
+    assert await ledger.untold("default", NOW.replace(year=NOW.year + 1)) != [], "the sweeper finds it"
+    settlement = (await ledger.rule(said(plan))).settlement
+    assert settlement is not None
     assert (settlement.kind, settlement.retried, settlement.settled_by) == ("executed", True, OPERATOR)
-    assert await ledger.untold("default", NOW.replace(year=NOW.year + 1)) != []
-    concluded = await ledger.rule(said(plan))
-    assert concluded.settlement == settlement
+    assert settlement == await ledger.settlement(plan.approval_id)
+    assert (await ledger.entries(plan.approval_id))[-1].event == "settle"
 
 
 async def test_a_call_found_executed_is_not_tried_again_and_who_asked_for_that_is_told(ledger: Ledger) -> None:
@@ -241,27 +250,26 @@ async def test_a_terminated_review_forgets_nobody(service: Service, tmp_path: Pa
         assert (await service.events(handle.id))[-1] == "settle"
 
 
-async def test_whoever_waits_for_an_answer_starts_no_workflows_in_a_loop(service: Service, tmp_path: Path) -> None:
+async def test_whoever_waits_for_an_answer_asks_for_it_ever_less_often(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The review was ended by hand and nobody opens it again: the ledger is asked ever less often."""
     handle = await frozen(service, tmp_path / "m")
     review = service.client.get_workflow_handle(await review_of(service, handle))
     await review.terminate("by hand")
     asked = 0
-    door = service.gate._door
-    recall = door._reviews._recall  # type: ignore[attr-defined]
+    reviews = service.gate._door._reviews  # type: ignore[attr-defined]
+    known = reviews._known
 
-    async def counting(question: object) -> object:
+    async def counting(approval_id: str) -> object:
         nonlocal asked
         asked += 1
-        return await recall(question)
+        return await known(approval_id)
 
-    door._reviews._recall = counting  # type: ignore[attr-defined]
-    try:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(10):
-                await handle.settlement()
-    finally:
-        door._reviews._recall = recall  # type: ignore[attr-defined]
+    monkeypatch.setattr(reviews, "_known", counting)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(10):
+            await handle.settlement()
     assert 1 <= asked <= 5
     await sweep(service.client, service.ledger)
     await until(lambda: _settled(handle))

@@ -170,7 +170,7 @@ _SENTENCES = {
 async def by_callback(town: Town, case: Case, word: Word) -> str:
     async def send(event: dict[str, Any]) -> Any:
         body = sealed(event)
-        async with town.web.http(None) as http:
+        async with town.web.http(None, town.web.hook) as http:
             return (await http.post("/feishu/callback", content=body, headers=signed(body))).json()
 
     return await _by_card(case, word, send)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from temporalio.service import RPCError
@@ -14,6 +15,7 @@ from temporalio.service import RPCError
 from assent import ApprovalHandle, ConversationBusy, names
 from tests import parts
 from tests.conftest import ME, Service, accepted, new_database, open_service
+from tests.feishu import buttons, open_office
 from tests.parts import until
 from tests.test_conversations import purge
 from tests.test_reviews import frozen
@@ -34,14 +36,14 @@ async def swept(service: Service) -> None:
 
 async def test_a_terminated_approval_frees_its_conversation(service: Service, tmp_path: Path) -> None:
     thread = uuid.uuid4().hex
-    asked = {"requester": ME, "thread_id": thread, "when_pending": "fail", "ttl": timedelta(days=30)}
-    first = await service.gate.request("mark", {"path": str(tmp_path / "m")}, **asked)
+    asked: dict[str, Any] = {"thread_id": thread, "when_pending": "fail", "ttl": timedelta(days=30)}
+    first = await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME, **asked)
     await first.state()
     await swept(service)
     assert await service.ledger.outcome(first.id) is None, "it waits"
     await terminate(service, first)
     with pytest.raises(ConversationBusy):
-        await service.gate.request("mark", {"path": str(tmp_path / "m")}, **asked)
+        await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME, **asked)
     await swept(service)
     outcome = await service.ledger.outcome(first.id)
     assert outcome is not None
@@ -50,7 +52,7 @@ async def test_a_terminated_approval_frees_its_conversation(service: Service, tm
         "its workflow was terminated in Temporal before it had ended",
     )
     assert (await service.events(first.id))[-1] == "cancel"
-    second = await service.gate.request("mark", {"path": str(tmp_path / "m")}, **asked)
+    second = await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME, **asked)
     assert (await service.decided(second)).status == "executed"
     assert marks(tmp_path / "m") == 1
     assert await service.ledger.verify() == []
@@ -79,6 +81,20 @@ async def test_of_a_call_that_ran_the_claim_is_believed(service: Service, tmp_pa
     assert outcome is not None
     assert (outcome.status, outcome.content) == ("executed", {"marks": 1})
     assert "cancel" not in await service.events(handle.id)
+
+
+async def test_the_cards_of_a_terminated_approval_lose_their_buttons(
+    temporal_address: str, namespaces: Iterator[str], tmp_path: Path
+) -> None:
+    client = await parts.connect(temporal_address, next(namespaces))
+    async with AsyncExitStack() as stack:
+        office = await open_office(stack, client, tmp_path)
+        handle = await office.ask(tmp_path)
+        assert buttons((await office.chat.card(handle.id))["content"])
+        await terminate(office.service, handle)
+        await swept(office.service)
+        card = await office.chat.final(handle.id)
+        assert buttons(card["content"]) == {}
 
 
 async def test_what_temporal_has_never_heard_of_is_left_alone_until_it_is_overdue(

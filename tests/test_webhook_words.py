@@ -139,7 +139,7 @@ def web(office: Office, tmp_path_factory: pytest.TempPathFactory) -> Web:
 
 async def send(web: Web, told: dict[str, Any]) -> int:
     body = sealed(told)
-    async with web.http(None) as http:
+    async with web.http(None, web.hook) as http:
         answer = await http.post("/feishu/callback", content=body, headers=signed(body))
     return answer.status_code
 
@@ -304,7 +304,7 @@ async def test_a_grant_is_revoked_by_a_click_through_the_webhook(office: Office,
     await handle.outcome()
     (grant,) = [each async for each in office.service.gate.grants() if each.approval_id == handle.id]
     body = sealed(click_event({"assent": VALUE_VERSION, "revoke": grant.grant_id}, "om_1"))
-    async with web.http(None) as http:
+    async with web.http(None, web.hook) as http:
         answer = await http.post("/feishu/callback", content=body, headers=signed(body))
     assert answer.json()["toast"]["type"] == "success"
     assert await office.service.gate.revoke(grant.grant_id, actor=me) == "already_revoked"

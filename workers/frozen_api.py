@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Query
 
 from assent.contracts import Ruled, RuledKind, Ruling, Status, Surface
-from assent.door import FrozenReview, invalid
+from assent.door import FrozenReview, check_ruling, invalid
 from assent.errors import NotAllowed, NotFrozen
 from assent.problems import Code, problem
 from assent.wire import MAX_WAIT, FrozenList, NewRuling, SettlementView
@@ -66,6 +66,7 @@ async def settle(approval_id: ApprovalId, told: NewRuling, desk: TheDesk, agent:
         )
     except ValueError as error:
         raise invalid(error) from None
+    check_ruling(ruling)
     ruled = await desk.door.settle(approval_id, ruling)
     if ruled.kind is RuledKind.FORBIDDEN:
         said = f"{told.operator} is no operator of this installation"
@@ -75,7 +76,7 @@ async def settle(approval_id: ApprovalId, told: NewRuling, desk: TheDesk, agent:
 
 async def _refuse_own(desk: Desk, agent: Agent, approval_id: str) -> None:
     """Refuse a token that asked for the call, or for another one that gets the same answer."""
-    if agent.name in (await desk.door.frozen_standing(approval_id)).asked_by:
+    if agent.principal in (await desk.door.frozen_standing(approval_id)).asked_by:
         raise NotAllowed(f"the token {agent.name!r} asked for this call, so it may not settle it.")
 
 

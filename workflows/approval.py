@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlread
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
-    from assent import names
+    from assent import names, sizes
     from assent.contracts import (
         Decision,
         DecisionKind,
@@ -71,6 +71,7 @@ class ApprovalWorkflow:
     def __init__(self, asked: Asked) -> None:
         carried = asked.carried
         self._request = asked.request
+        self._limits = asked.limits
         self._phase = Phase.PENDING if carried else Phase.PREPARING
         self._docket = Docket(carried)
         self._post = Post(self._docket, carried.cards if carried else Shelf())
@@ -114,17 +115,22 @@ class ApprovalWorkflow:
         if prepared.unknown is not None:
             prepared = await self._planned(deadline, await self._resolve(prepared.unknown, deadline))
         if prepared.plan is None:
-            self._phase = Phase.CLOSED if prepared.conflict or prepared.busy_with is not None else self._phase
+            was_refused = prepared.conflict or prepared.busy_with is not None or prepared.exceeded is not None
+            self._phase = Phase.CLOSED if was_refused else self._phase
             await self._leave_bundle()
         if prepared.conflict:
             raise ApplicationError("the approval id belongs to another request", type="ApprovalConflict")
         if prepared.busy_with is not None:
             busy = (self._request.thread_id, prepared.busy_with)
             raise ApplicationError("the conversation is busy", *busy, type="ConversationBusy")
+        if (over := prepared.exceeded) is not None:
+            raise ApplicationError("a quota is used up", over.quota, over.limit, over.retry_after, type="QuotaExceeded")
         return prepared
 
     async def _planned(self, deadline: datetime, resolved: Resolved | None = None) -> Prepared:
-        preparation = Preparation(request=self._request, now=workflow.now(), deadline=deadline, resolved=resolved)
+        preparation = Preparation(
+            request=self._request, now=workflow.now(), deadline=deadline, resolved=resolved, limits=self._limits
+        )
         return await steps.local(names.PREPARE, preparation, Prepared)
 
     async def _resolve(self, unknown: Unknowns, deadline: datetime) -> Resolved:
@@ -360,6 +366,7 @@ class ApprovalWorkflow:
         try:
             (message,) = said
             decision = Decision.model_validate(message)
+            sizes.size(decision)  # what cannot be written down cannot be kept either
         except (ValidationError, ValueError, TypeError, RecursionError):
             self._docket.malformed += 1
             return
@@ -389,6 +396,9 @@ class ApprovalWorkflow:
             (message,) = said
             carded = Carded.model_validate(message)
         except (ValidationError, ValueError, TypeError, RecursionError):
+            self._docket.malformed += 1
+            return
+        if sizes.size(carded) > sizes.STANDING:
             self._docket.malformed += 1
             return
         self._post.carded(carded)

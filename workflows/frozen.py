@@ -10,7 +10,7 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from assent import names
+    from assent import names, sizes
     from assent.contracts import Ruled, RuledKind, Ruling, RulingKind, Settlement
     from assent.messages import Examination, Examined, FrozenCall, Report, ReportKind, Telling, Told
     from workflows import calls, steps
@@ -116,7 +116,7 @@ class FrozenReviewWorkflow:
         call = self._frozen.call.model_copy(update=again)
         report = await calls.make(call, queue=self._frozen.queue, heartbeat=self._frozen.heartbeat_timeout)
         self._retry, self._news = None, True
-        self._update(error=report.reason)
+        self._update(error=report.reason[:2000] if report.reason else None)
 
     async def _keep_shown(self) -> None:
         """Show the review to the operators as it stands; finding out does not wait for Feishu."""
@@ -170,6 +170,10 @@ class FrozenReviewWorkflow:
     @_on_settle.validator
     def _check(self, said: Ruling) -> None:
         """Refuse, before it is history, what cannot be meant."""
+        if sizes.size(said) > sizes.RULING:
+            raise ApplicationError(
+                f"a ruling holds at most {sizes.RULING} bytes, its content included", type="TooLarge"
+            )
         if said.kind is not RulingKind.RETRY:
             return
         if not self._frozen.call.retry_safe and not (self._examined and self._examined.did_not_run):

@@ -40,7 +40,7 @@ class Ground:
 
 async def on_signals(ground: Ground) -> Table:
     async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _QUICK) as stage:
-        return await _seen(stage, scenes.killed, scenes.stopped)
+        return await _seen(stage, scenes.killed, scenes.stopped, scenes.sent_away)
 
 
 async def in_a_hurry(ground: Ground) -> Table:

@@ -55,8 +55,8 @@ async def killed(stage: Stage) -> Acted:
 
 
 async def stopped(stage: Stage) -> Acted:
-    """The driver's time for a statement passes, stopped or not: here it gets enough for a busy machine."""
-    zombie = await stage.hand("stop", FAULTS_STATEMENT="120")
+    """The time for a statement and for a transaction passes, stopped or not: here it is enough for a busy machine."""
+    zombie = await stage.hand("stop", FAULTS_STATEMENT="120", FAULTS_IDLE="120")
     cases = await asyncio.gather(*(stage.ask(zombie, moment) for moment in Moment))
     claim, *others = cases
     await asyncio.gather(*(stage.run(case) for case in others))
@@ -77,6 +77,27 @@ async def stopped(stage: Stage) -> Acted:
     await asyncio.gather(*(stage.outcome(case) for case in (body, report)))
     await let_go(zombie, cases)
     return {Fault.STOP: list(cases)}
+
+
+async def sent_away(stage: Stage) -> Acted:
+    """Stopped within its transactions for so long that PostgreSQL ends them: the others go on meanwhile."""
+    zombie = await stage.hand("away", FAULTS_STATEMENT="120")
+    claim, record = cases = await asyncio.gather(
+        *(stage.ask(zombie, moment) for moment in (Moment.CLAIM, Moment.RECORD))
+    )
+    await stage.run(record)
+    await stage.bring(zombie, claim)
+    await stage.hand("away", FAULTS_STATEMENT="120")
+    await stage.bring_record(zombie, record)
+    zombie.process.send(signal.SIGSTOP)
+    for case in cases:
+        for gate in case.gates:
+            await gate.release()
+    claim.let_end()
+    await asyncio.gather(*(stage.outcome(case) for case in cases))
+    zombie.process.send(signal.SIGCONT)
+    await let_go(zombie, cases)
+    return {Fault.SENT_AWAY: list(cases)}
 
 
 async def drained(stage: Stage) -> Acted:

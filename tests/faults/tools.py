@@ -13,6 +13,7 @@ from assent import ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResul
 QUEUE = os.environ.get("FAULTS_QUEUE", "faults")
 """Each worker of a fault serves a queue of its own, so that no other takes what is meant for it."""
 ledger.engine.STATEMENT_SECONDS = float(os.environ.get("FAULTS_STATEMENT", "20"))
+ledger.engine.IDLE_SECONDS = float(os.environ.get("FAULTS_IDLE", "10"))
 TIMEOUT = timedelta(seconds=float(os.environ.get("FAULTS_TIMEOUT", "60")))
 
 

@@ -191,6 +191,10 @@ async def _decide(door: TemporalDoor, approval_id: str, decision: str, seen: str
     return Answer(sentence, data, code, to_stderr=code is not Exit.DONE)
 
 
+_WITHDRAWN_WITHIN = 5.0
+"""How many seconds a withdrawal may take to be on record before it is said how the request stands."""
+
+
 def _refuse_half_a_decision(kind: DecisionKind, said: dict[str, Any]) -> None:
     if kind is DecisionKind.EDIT and said["arguments"] is None:
         raise click.UsageError("edit needs --arguments: all that the call is to run with")
@@ -206,6 +210,10 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
     """Withdraw a request that nobody has decided yet."""
     handle = Assent(door).approval(approval_id)
     await handle.cancel(reason, actor=actor, surface=Surface.COMMAND_LINE)
+    with suppress(TimeoutError):  # it is told once it is on record
+        async with asyncio.timeout(_WITHDRAWN_WITHIN):
+            while (await handle.state()).phase is Phase.PENDING:
+                await asyncio.sleep(0.1)
     state = await handle.state()
     if state.status is Status.CANCELLED:
         return Answer(f"Cancelled {visible(approval_id)}.", tables.state_data(state))

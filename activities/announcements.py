@@ -6,11 +6,11 @@ import asyncio
 import hashlib
 import hmac
 import logging
+from collections.abc import Callable
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 import httpx
-from pydantic import SecretStr
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
@@ -32,11 +32,15 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
     return hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
+SecretsOf = Callable[[str | None], tuple[str, ...]]
+"""All secrets that sign what an agent is told, by its principal."""
+
+
 class AnnouncementActivities:
     """Announces outcomes."""
 
-    def __init__(self, secret: SecretStr, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._secret = secret.get_secret_value()
+    def __init__(self, secrets_of: SecretsOf, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._secrets_of = secrets_of
         self._client = httpx.AsyncClient(transport=transport, timeout=None, follow_redirects=False, trust_env=False)
         self._lanes = Lanes(each=_EACH, overall=_OVERALL)
 
@@ -46,14 +50,15 @@ class AnnouncementActivities:
     @activity.defn(name=names.ANNOUNCE)
     async def announce(self, announcement: Announcement) -> None:
         """Post the outcome once; anything but a 2xx is tried again later, unless it says that nobody wants it."""
-        if not self._secret:
+        secrets = self._secrets_of(announcement.asked_by)
+        if not secrets:
             raise ApplicationError("ASSENT_CALLBACK_SECRET is not set", type="Unsigned", non_retryable=True)
-        body = announcement.model_dump_json(exclude={"url"}).encode()
+        body = announcement.model_dump_json(exclude={"url", "asked_by"}).encode()
         timestamp = str(int(datetime.now(UTC).timestamp()))
         headers = {
             "Content-Type": "application/json",
             "X-Assent-Timestamp": timestamp,
-            "X-Assent-Signature": f"v1={signature(self._secret, timestamp, body)}",
+            "X-Assent-Signature": ",".join(f"v1={signature(secret, timestamp, body)}" for secret in secrets),
             "X-Assent-Approval": announcement.outcome.approval_id.encode("ascii", "backslashreplace").decode(),
         }
         try:

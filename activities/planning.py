@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from activities.callback_secrets import CallbackSecrets
 from activities.policy import PolicyInForce
 from assent import schema
 from assent.contracts import (
@@ -51,12 +52,13 @@ class Planner:
         self._ledger = ledger
         self._settings = settings
         self._policy = policy
+        self._secrets = CallbackSecrets(settings)
 
     async def plan(self, preparation: Preparation) -> Plan:
         """The plan of a request. Raises InvalidRequest where it can never run."""
         request, settings = preparation.request, self._settings
         manifest = await self._manifest(request.tool)
-        if request.callback_url and not settings.callback_secret.get_secret_value():
+        if request.callback_url and not self._secrets.of(request.asked_by):
             raise InvalidRequest("callback_url: this service announces nothing; set ASSENT_CALLBACK_SECRET")
         tenant, resolved = settings.feishu_tenant_key or None, preparation.resolved
         if resolved is not None and resolved.refused is not None:

@@ -386,6 +386,8 @@ class Announcement(Frozen):
     url: str
     outcome: Outcome
     ended_at: datetime
+    asked_by: str | None = None
+    """The agent that asked, whose secrets sign it."""
 
 
 class Withdrawal(Frozen):

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 import httpx
 import pytest
-from pydantic import SecretStr
 from temporalio.exceptions import ApplicationError
 
 from activities import announcements
@@ -198,7 +197,7 @@ async def test_an_agent_that_does_not_answer_takes_no_place_from_the_others(monk
             await hang()
         return httpx.Response(204)
 
-    posting = AnnouncementActivities(SecretStr("secret"), httpx.MockTransport(answer))
+    posting = AnnouncementActivities(lambda _: ("secret",), httpx.MockTransport(answer))
 
     def announce(host: str) -> asyncio.Task[None]:
         outcome = Outcome(approval_id="a", status=Status.EXECUTED)

@@ -267,7 +267,7 @@ async def test_completion_callbacks_are_verified_as_shown() -> None:
         posts.append(request)
         return httpx.Response(204)
 
-    announcements = AnnouncementActivities(SecretStr("callback-secret"), httpx.MockTransport(take))
+    announcements = AnnouncementActivities(lambda _: ("callback-secret", "former-secret"), httpx.MockTransport(take))
     await announcements.announce(Announcement(url="https://billing.example.com/assent/done", **form))
     await announcements.close()
     (post,) = posts

@@ -15,6 +15,7 @@ from activities.announcements import AnnouncementActivities
 from activities.approvals import ApprovalActivities
 from activities.awaiting import AwaitingActivities
 from activities.bundles import BundleActivities
+from activities.callback_secrets import CallbackSecrets
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from activities.planning import Planner
@@ -72,7 +73,7 @@ def outbound_worker(
     review_cards: ReviewCards | None = None,
 ) -> Worker:
     """What waits for Feishu or for an agent, with slots of its own: it holds up no approval."""
-    announcements = AnnouncementActivities(settings.callback_secret)
+    announcements = AnnouncementActivities(CallbackSecrets(settings).of)
     reviews = ReviewActivities(ledger, settings, review_cards)
     planner = Planner(ledger, settings, PolicyInForce(ledger))
     weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None)
@@ -95,6 +96,10 @@ def outbound_worker(
 
 async def main(settings: Settings) -> None:
     wording = process.load_wording(settings)
+    try:
+        CallbackSecrets(settings)
+    except ValueError as error:
+        raise process.Misconfigured(f"ASSENT_CALLBACK_SECRETS: {error}.") from None
     client = await process.open_temporal()
     ledger = await process.open_ledger(settings)
     feishu = Feishu.of(settings)

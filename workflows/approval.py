@@ -341,7 +341,12 @@ class ApprovalWorkflow:
         """Tell whoever asked to be told; that it may take days is not the approval's concern."""
         if self._request.callback_url is None:
             return
-        announcement = Announcement(url=self._request.callback_url, outcome=outcome, ended_at=workflow.now())
+        announcement = Announcement(
+            url=self._request.callback_url,
+            outcome=outcome,
+            ended_at=workflow.now(),
+            asked_by=self._request.asked_by,
+        )
         with contextlib.suppress(WorkflowAlreadyStartedError):  # a reset: it was announced before
             await workflow.start_child_workflow(
                 names.ANNOUNCING,

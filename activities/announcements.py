@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
-import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
@@ -15,10 +12,13 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.breaker import Lanes, TurnedAway
+from activities.callback_secrets import CallbackSecrets
 from assent import names
-from assent.messages import Announcement
+from assent.bounded_http import PLAIN
+from assent.messages import Announcement, ClosingHead
+from assent.payload import sha256
+from assent.webhooks import signed
 
-_log = logging.getLogger(__name__)
 _GONE = frozenset({404, 410})
 """Answers that mean: nobody wants this."""
 _WITHIN = 10.0
@@ -26,23 +26,20 @@ _WITHIN = 10.0
 _EACH, _OVERALL = 8, 64
 """How many posts to one host, and how many altogether, may wait for their answer at the same time."""
 
-
-def signature(secret: str, timestamp: str, body: bytes) -> str:
-    """What proves that a post is ours and fresh: HMAC-SHA256 over `timestamp.body`."""
-    return hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
-
-
-SecretsOf = Callable[[str | None], tuple[str, ...]]
-"""All secrets that sign what an agent is told, by its principal."""
+ClosingHeads = Callable[[str], Awaitable[ClosingHead | None]]
+"""Tells how an approval's audit was closed, once it is."""
 
 
 class AnnouncementActivities:
     """Announces outcomes."""
 
-    def __init__(self, secrets_of: SecretsOf, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._secrets_of = secrets_of
-        self._client = httpx.AsyncClient(transport=transport, timeout=None, follow_redirects=False, trust_env=False)
+    def __init__(
+        self, secrets: CallbackSecrets, heads: ClosingHeads, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self._secrets = secrets
+        self._heads = heads
         self._lanes = Lanes(each=_EACH, overall=_OVERALL)
+        self._client = httpx.AsyncClient(transport=transport, timeout=_WITHIN, follow_redirects=False, trust_env=False)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -50,26 +47,34 @@ class AnnouncementActivities:
     @activity.defn(name=names.ANNOUNCE)
     async def announce(self, announcement: Announcement) -> None:
         """Post the outcome once; anything but a 2xx is tried again later, unless it says that nobody wants it."""
-        secrets = self._secrets_of(announcement.asked_by)
+        secrets = self._secrets.of(announcement.asked_by)
         if not secrets:
             raise ApplicationError("ASSENT_CALLBACK_SECRET is not set", type="Unsigned", non_retryable=True)
-        body = announcement.model_dump_json(exclude={"url", "asked_by"}).encode()
-        timestamp = str(int(datetime.now(UTC).timestamp()))
-        headers = {
-            "Content-Type": "application/json",
-            "X-Assent-Timestamp": timestamp,
-            "X-Assent-Signature": ",".join(f"v1={signature(secret, timestamp, body)}" for secret in secrets),
-            "X-Assent-Approval": announcement.outcome.approval_id.encode("ascii", "backslashreplace").decode(),
-        }
+        approval_id = announcement.outcome.approval_id
+        closing = await self._heads(approval_id)
+        if closing is None:
+            raise ApplicationError("the ending is not in the ledger yet", type="Unrecorded")
+        body = announcement.model_copy(update={"audit": closing}).model_dump_json(exclude={"url", "asked_by"}).encode()
+        # The same with each try, so that an agent knows a repetition by it.
+        message_id = f"msg_{sha256(f'{approval_id}:{closing.head}')[:32]}"
+        now = int(datetime.now(UTC).timestamp())
+        status = await self._post(announcement.url, body, signed(secrets, message_id, now, body))
+        if status in _GONE:
+            raise ApplicationError(f"it answered {status}", type="Unwanted", non_retryable=True)
+        if not 200 <= status < 300:
+            raise ApplicationError(f"it answered {status}", type="Unanswered")
+
+    async def _post(self, url: str, body: bytes, signature: dict[str, str]) -> int:
+        """What was answered. Only its status is read: the rest can be of any size, and says nothing."""
+        headers = {"Content-Type": "application/json", **PLAIN, **signature}
         try:
-            with self._lanes.taken(urlsplit(announcement.url).netloc):
-                async with asyncio.timeout(_WITHIN):
-                    answer = await self._client.post(announcement.url, content=body, headers=headers)
+            with self._lanes.taken(urlsplit(url).netloc):
+                async with (
+                    asyncio.timeout(_WITHIN),
+                    self._client.stream("POST", url, content=body, headers=headers) as answer,
+                ):
+                    return answer.status_code
         except (httpx.HTTPError, TimeoutError) as error:
             raise ApplicationError(f"it did not answer: {type(error).__name__}", type="Unanswered") from None
         except TurnedAway:
             raise ApplicationError("others wait for its answer; it was not asked", type="Unanswered") from None
-        if answer.status_code in _GONE:
-            raise ApplicationError(f"it answered {answer.status_code}", type="Unwanted", non_retryable=True)
-        if not answer.is_success:
-            raise ApplicationError(f"it answered {answer.status_code}", type="Unanswered")

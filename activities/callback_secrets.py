@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from assent.contracts import Id
 from assent.settings import Settings
 from assent.watched import Watched
+from assent.webhooks import signing_key
 
 _MOST = 4
 """How many secrets of one agent may be valid at the same time."""
@@ -58,5 +59,10 @@ def load(path: Path) -> dict[str, tuple[str, ...]]:
         secrets = tuple(secret.get_secret_value() for secret in entry.secrets)
         if entry.principal in known or not all(secrets):
             raise ValueError(f"{path}, [[callback]] number {n}: its principal is named twice, or a secret is empty")
+        try:
+            for secret in secrets:
+                signing_key(secret)
+        except ValueError as error:
+            raise ValueError(f"{path}, [[callback]] number {n}: {error}") from None
         known[entry.principal] = secrets
     return known

@@ -26,6 +26,8 @@ from activities.breaker import Breaker, NoAnswer, TurnedAway, is_hurried
 from activities.feishu_errors import TOKEN_REFUSED, FeishuError, FeishuRefused, FeishuSilent, FeishuUnavailable
 from activities.feishu_token import Granted, Token
 from activities.limits import Memory, Pacer, TooLate
+from assent import bounded_http
+from assent.bounded_http import PLAIN
 from assent.contracts import Address, Frozen, Identity
 from assent.settings import Settings
 
@@ -146,6 +148,7 @@ class Feishu:
         self._http = httpx.AsyncClient(
             base_url=domain,
             transport=transport,
+            headers=PLAIN,
             timeout=None,  # each call has one limit for all of it
             limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=32, keepalive_expiry=60),
             trust_env=urlsplit(domain).scheme == "https",  # a proxy has no business between us and this machine
@@ -361,14 +364,12 @@ class Feishu:
 
 async def _read(answer: httpx.Response, limit: int | None) -> bytes:
     """The whole body, if it is no larger than it may be."""
-    body = bytearray()
-    async for chunk in answer.aiter_bytes():
-        body += chunk
-        if limit is not None and len(body) > limit:
-            raise FeishuRefused(0, f"the file is larger than {limit} bytes")
-        if limit is None and len(body) > _LARGEST_ANSWER:
-            feishu_errors.unreadable(answer.status_code, answer.headers)
-    return bytes(body)
+    found = await bounded_http.read(answer, _LARGEST_ANSWER if limit is None else limit)
+    if found.problem is not None and limit is not None and found.data:
+        raise FeishuRefused(0, f"the file is larger than {limit} bytes")
+    if found.problem is not None:
+        feishu_errors.unreadable(answer.status_code, answer.headers)
+    return found.data
 
 
 def _parsed(model: type[_Parsed], body: bytes) -> _Parsed:

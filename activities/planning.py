@@ -51,6 +51,7 @@ class Planner:
     def __init__(self, ledger: Ledger, settings: Settings, policy: PolicyInForce) -> None:
         self._ledger = ledger
         self._settings = settings
+        self._secrets = CallbackSecrets(settings)
         self._policy = policy
         self._secrets = CallbackSecrets(settings)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import hashlib
 import inspect
 import json
@@ -16,6 +17,8 @@ import httpx
 from pydantic import StringConstraints
 from pydantic_core import to_jsonable_python
 
+from assent import bounded_http, strict_json
+from assent.bounded_http import PLAIN
 from assent.errors import AssentError, InvalidTool
 from assent.tools import ProbeAnswer, ProbeResult, Tool, ToolContext, ToolOutcome, ToolResult, tool
 
@@ -24,6 +27,12 @@ _PROBED_WITHIN = 8.0
 """A little less than a probe has, so that nothing is left behind when its time is over."""
 _MOST_PROBED = 1_000_000
 """How many bytes of a probe's answer are read."""
+MOST_READ = 8_000_000
+"""How many bytes of an answer are read; of a larger one the beginning is the result."""
+_MOST_REFUSAL = 100_000
+"""How many bytes of a refusal."""
+_BEYOND = 2.0
+"""Seconds that all of a request may take beyond the time that each of its steps has."""
 _IN_FLIGHT = timedelta(minutes=10)
 """How long a request that nobody waits for any more may still take effect, where the tool does not say."""
 _ABSENT = frozenset({404, 410})
@@ -123,12 +132,13 @@ def http_tool(
             except Exception as error:  # a header, a value, or whatever provides them: nothing has left this process
                 return _not_sent(error)
             try:
-                answer = await client.send(asked)
+                # Whatever each step may take, all of it takes no longer: a server can send a byte a second for ever.
+                async with asyncio.timeout(timeout.total_seconds() + _BEYOND):
+                    return await _answered(client, asked)
             except _NEVER_SENT as error:
                 return _not_sent(error)
-            except httpx.HTTPError as error:
-                raise HttpOutcomeUnknown(f"sent, and no answer came back ({type(error).__name__})") from error
-        return _judged(answer)
+            except (httpx.HTTPError, TimeoutError) as error:
+                raise HttpOutcomeUnknown(f"sent, and no whole answer came back ({type(error).__name__})") from error
 
     send.__name__ = name
     send.__doc__ = description or f"{method} {url}"
@@ -139,7 +149,9 @@ def http_tool(
 
 
 def _made(headers: _Headers) -> httpx.Headers:
-    return httpx.Headers(headers() if callable(headers) else headers)
+    made = httpx.Headers(headers() if callable(headers) else headers)
+    made.update(PLAIN)
+    return made
 
 
 def _probe(url: str, known: Set[str], headers: _Headers) -> Callable[..., Awaitable[ProbeResult | ProbeAnswer]]:
@@ -171,20 +183,8 @@ async def _found(target: httpx.URL, headers: httpx.Headers) -> ProbeResult | Pro
             return ProbeAnswer.NOT_EXECUTED
         if not answer.is_success:
             return ProbeAnswer.UNKNOWN
-        return ProbeResult(ProbeAnswer.EXECUTED, await _beginning(answer))
-
-
-async def _beginning(answer: httpx.Response) -> Any:
-    """What was answered, as JSON or as text, up to a limit: that it was answered is what counts."""
-    read = b""
-    async for chunk in answer.aiter_bytes():
-        read = (read + chunk)[:_MOST_PROBED]
-        if len(read) == _MOST_PROBED:
-            break
-    try:
-        return json.loads(read)
-    except (ValueError, RecursionError):
-        return read.decode(answer.encoding or "utf-8", "replace")
+        found = await bounded_http.read(answer, _MOST_PROBED)
+        return ProbeResult(ProbeAnswer.EXECUTED, _value(found.data, answer))
 
 
 def _placeholders(url: str) -> list[str]:
@@ -221,18 +221,39 @@ def _header(key: str) -> str:
     return key if key.isascii() and key.isprintable() else hashlib.sha256(key.encode()).hexdigest()
 
 
-def _judged(answer: httpx.Response) -> ToolResult:
-    content = {"status": answer.status_code, "body": _body(answer)}
-    if answer.is_success:
-        return ToolResult(ToolOutcome.COMPLETED, content)
-    refused = answer.is_client_error and answer.status_code not in _UNCERTAIN
-    if refused or answer.status_code in _NOT_TAKEN:
-        return ToolResult(ToolOutcome.FAILED, content)
-    raise HttpOutcomeUnknown(f"the server answered {answer.status_code}, which does not say whether it took effect")
-
-
-def _body(answer: httpx.Response) -> Any:
+async def _answered(client: httpx.AsyncClient, asked: httpx.Request) -> ToolResult:
+    """Send it, and judge by the status; the body is read only where it says something, and no further than it may."""
+    answer = await client.send(asked, stream=True)
     try:
-        return answer.json()
+        status = answer.status_code
+        refused = answer.is_client_error and status not in _UNCERTAIN
+        if answer.is_success:
+            return ToolResult(ToolOutcome.COMPLETED, {"status": status, **await _body(answer, MOST_READ)})
+        if refused or status in _NOT_TAKEN:
+            return ToolResult(ToolOutcome.FAILED, {"status": status, **await _body(answer, _MOST_REFUSAL)})
+        raise HttpOutcomeUnknown(f"the server answered {status}, which does not say whether it took effect")
+    finally:
+        await answer.aclose()
+
+
+async def _body(answer: httpx.Response, most: int) -> dict[str, Any]:
+    """What was answered, as JSON or as text; and why it is not all of it, where it is not."""
+    found = await bounded_http.read(answer, most)
+    problem = {} if found.problem is None else {"problem": f"of the body: {found.problem}"}
+    return {"body": _value(found.data, answer) if found.data or not problem else None, **problem}
+
+
+def _value(data: bytes, answer: httpx.Response) -> Any:
+    text = data.decode(_charset(answer), "replace")
+    try:
+        strict_json.measure(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
-        return answer.text
+        return text
+
+
+def _charset(answer: httpx.Response) -> str:
+    try:
+        return codecs.lookup(answer.charset_encoding or "utf-8").name
+    except (LookupError, ValueError):
+        return "utf-8"

@@ -88,6 +88,8 @@ class AuditEntry(Frozen):
     rule: str | None = None
     policy_sha256: str | None = None
     grant_id: str | None = None
+    grant_sha256: str | None = None
+    """What was remembered, where something was."""
     delegate_to: Identity | None = None
     proposed_payload_sha256: str | None = None
     """What was shown before it was edited to `payload_sha256`."""
@@ -380,6 +382,17 @@ class Release(Frozen):
     entries: tuple[AuditEntry, ...] = ()
 
 
+class ClosingHead(Frozen):
+    """An approval's audit as it was sealed: kept elsewhere, it tells whether the audit was cut or rewritten since."""
+
+    approval_id: Id
+    entries: int
+    head: str
+    """The hash of the last of them, in which all before it are."""
+    outcome_sha256: str | None = None
+    """What stands for the outcome that was recorded."""
+
+
 class Announcement(Frozen):
     """Input of *announce*: the outcome, for whoever asked to be told."""
 
@@ -388,6 +401,8 @@ class Announcement(Frozen):
     ended_at: datetime
     asked_by: str | None = None
     """The agent that asked, whose secrets sign it."""
+    audit: ClosingHead | None = None
+    """How its audit was closed; known when it is posted."""
 
 
 class Withdrawal(Frozen):

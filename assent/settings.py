@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from assent.contracts import Identity
+from assent.webhooks import signing_key
 
 
 def _default_database() -> str:
@@ -38,6 +39,12 @@ def _seconds(value: object) -> object:
         return timedelta(seconds=float(value)) if isinstance(value, str) else value
     except ValueError:
         return value  # pydantic reads the other forms
+
+
+def _signing(secret: SecretStr) -> SecretStr:
+    for each in secret.get_secret_value().split():
+        signing_key(each)
+    return secret
 
 
 _DOMAINS = {"feishu": "https://open.feishu.cn", "lark": "https://open.larksuite.com"}
@@ -60,7 +67,7 @@ Positive = Annotated[timedelta, BeforeValidator(_seconds), AfterValidator(_posit
 class Settings(BaseSettings):
     """What an operator can set. Durations are seconds or ISO 8601 (`PT10M`)."""
 
-    model_config = SettingsConfigDict(env_prefix="ASSENT_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="ASSENT_", frozen=True, extra="ignore", hide_input_in_errors=True)
 
     namespace: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = "default"
     """The id space: calls of two namespaces never replay each other."""
@@ -106,8 +113,11 @@ class Settings(BaseSettings):
     """How long a decision is remembered where a rule does not say."""
     tokens: OptionalPath = None
     """The file with the tokens of the agents."""
-    callback_secret: SecretStr = SecretStr("")
-    """Signs completion callbacks of agents that have no secret of their own; two, separated by a space, both do."""
+    callback_secret: Annotated[SecretStr, AfterValidator(_signing)] = SecretStr("")
+    """Signs completion callbacks of agents that have no secret of their own; two, separated by a space, both do.
+
+    As Standard Webhooks are signed: `whsec_` and base64, or any text.
+    """
     callback_secrets: OptionalPath = None
     """The file with the secrets of the agents, a TOML file that is read again when it changes."""
     requester_pending: Annotated[int, Field(ge=0)] = 100

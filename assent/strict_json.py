@@ -39,7 +39,7 @@ def parse(text: str | bytes, *, exact: bool = True, parse_float: Callable[[str],
     exact: refuse also what canonical JSON cannot carry: integers beyond 2^53, lone surrogates, depths.
     """
     said = _decoded(text)
-    _measure(said)
+    measure(said)
     objects = _Objects()
     try:
         found = json.loads(
@@ -88,7 +88,7 @@ def _decoded(text: str | bytes) -> str:
         raise NotJson("this is not JSON: it is not UTF-8") from None
 
 
-def _measure(text: str) -> None:
+def measure(text: str) -> None:
     """Refuse depths and crowds before any of their values is made."""
     if text.count("[") + text.count("{") <= _MOST_NESTED and text.count(",") <= MOST_VALUES // 2:
         return

@@ -1,4 +1,7 @@
-"""`python -m ledger verify [--head HASH]`: is the audit what was written? Exits 0 if so, 1 if not, 2 if unreadable."""
+"""`python -m ledger`: is the audit what was written, and what to keep elsewhere so that this can be told.
+
+Exits 0 if the audit is whole, 1 if it is not, 2 if it cannot be read.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,20 @@ import argparse
 import asyncio
 import os
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from pydantic import ValidationError
 from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
+from assent.messages import ClosingHead
 from assent.settings import Settings
 from ledger import Ledger, roles
+
+
+class UnreadableHeads(ValueError):
+    """A file of heads is not one."""
 
 
 def existing_database() -> str:
@@ -24,21 +34,15 @@ def existing_database() -> str:
     return url
 
 
-async def verify(head: str | None) -> int:
-    try:
-        ledger = Ledger.open(existing_database())
-        problems = await ledger.verify(head)
-        count, last = await ledger.head()
-        await ledger.dispose()
-    except (SQLAlchemyError, ValueError, OSError) as error:
-        print(f"The ledger cannot be read ({type(error).__name__}); check ASSENT_DATABASE_URL.", file=sys.stderr)
-        return 2
+async def verify(ledger: Ledger, head: str | None, kept: list[ClosingHead]) -> int:
+    problems = await ledger.verify(head, kept)
+    count, last = await ledger.head()
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
         print(f"The audit is not whole: {len(problems)} findings.", file=sys.stderr)
         return 1
-    print(f"The audit is whole: {count} seals.")
+    print(f"The audit is whole: {count} seals." + (f" All {len(kept)} heads are part of it." if kept else ""))
     if count:
         print(f"Head: {last}")
         print("Keep the head elsewhere; `python -m ledger verify --head HEAD` then notices a cut end too.")
@@ -63,18 +67,58 @@ async def make_roles(prefix: str) -> int:
     return 0
 
 
+async def heads(ledger: Ledger) -> int:
+    """One line of JSON for every audit that was sealed."""
+    for each in await ledger.heads():
+        print(each.model_dump_json(exclude_none=True))
+    return 0
+
+
+def read_heads(path: Path) -> list[ClosingHead]:
+    """Heads as `heads` wrote them, or as completion callbacks carried them in `audit`."""
+    found = []
+    for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        try:
+            found += [ClosingHead.model_validate_json(line)] if line.strip() else []
+        except ValidationError:
+            raise UnreadableHeads(f"{path}, line {number}: this is no head") from None
+    return found
+
+
+async def with_ledger(do: Callable[[Ledger], Awaitable[int]]) -> int:
+    try:
+        ledger = Ledger.open(existing_database())
+        try:
+            return await do(ledger)
+        finally:
+            await ledger.dispose()
+    except (SQLAlchemyError, ValueError, OSError) as error:
+        print(f"The ledger cannot be read ({type(error).__name__}); check ASSENT_DATABASE_URL.", file=sys.stderr)
+        return 2
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m ledger", description="Look after the ledger.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    checking = commands.add_parser("verify", help="check the audit's chains")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    checking = commands.add_parser("verify", help="check the audit's chains, and the tables against it")
     checking.add_argument("--head", help="a head printed earlier, which must still be part of the chain")
-    checking.set_defaults(run=lambda given: verify(given.head))
+    checking.add_argument(
+        "--heads", type=Path, metavar="FILE", help="heads written earlier, all still to be part of it"
+    )
+    commands.add_parser("heads", help="write the head of every sealed audit, one JSON object a line")
     granting = commands.add_parser("roles", help="make a PostgreSQL role for each process, from LEDGER_PASSWORD_…")
     granting.add_argument("--prefix", default=roles.PREFIX, help="what their names begin with")
-    granting.set_defaults(run=lambda given: make_roles(given.prefix))
-    given = parser.parse_args()
-    code: int = asyncio.run(given.run(given))
-    return code
+    chosen = parser.parse_args()
+    if chosen.command == "roles":
+        return asyncio.run(make_roles(chosen.prefix))
+    if chosen.command == "heads":
+        return asyncio.run(with_ledger(heads))
+    try:
+        kept = read_heads(chosen.heads) if chosen.heads else []
+    except (OSError, ValueError) as error:
+        print(error if isinstance(error, UnreadableHeads) else f"{chosen.heads} cannot be read.", file=sys.stderr)
+        return 2
+    return asyncio.run(with_ledger(lambda ledger: verify(ledger, chosen.head, kept)))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.messages import AuditEntry, AuditRecord
 from assent.payload import canonical_json, sha256
+from ledger import crosscheck
 from ledger.clock import database_now
 from ledger.engine import insert
 from ledger.schema import approvals, audit, seals
@@ -95,19 +96,20 @@ async def seal(connection: AsyncConnection) -> bool:
         if not alone.scalar_one():
             return False
     waiting = (
-        select(approvals.c.approval_id)
+        select(approvals.c.approval_id, approvals.c.status, approvals.c.outcome)
         .where(approvals.c.unsealed_since.is_not(None))
         .order_by(approvals.c.unsealed_since)
         .limit(_MOST_AT_ONCE)
         .with_for_update(skip_locked=True)
     )
-    found = list((await connection.execute(waiting)).scalars())
+    found = (await connection.execute(waiting)).all()
     n, previous = await head_of_seals(connection)
-    for approval_id in found:
+    for ended in found:
+        approval_id, outcome = ended.approval_id, crosscheck.outcome_sha256(ended.status, ended.outcome)
         n, (entries, head) = n + 1, await _head(connection, approval_id)
-        digest = seal_hash(n, approval_id, entries, head, previous)
+        digest = seal_hash(n, approval_id, entries, head, previous, outcome)
         row = {"n": n, "approval_id": approval_id, "entries": entries, "head": head, "previous": previous}
-        await connection.execute(insert(connection, seals).values(**row, hash=digest))
+        await connection.execute(insert(connection, seals).values(**row, outcome_sha256=outcome, hash=digest))
         sealed = update(approvals).where(approvals.c.approval_id == approval_id).values(unsealed_since=None)
         await connection.execute(sealed)
         previous = digest
@@ -145,12 +147,13 @@ async def _head(connection: AsyncConnection, approval_id: str) -> tuple[int, str
     return (last.seq, last.hash) if last else (0, "")
 
 
-def seal_hash(n: int, approval_id: str, entries: int, head: str, previous: str) -> str:
+def seal_hash(n: int, approval_id: str, entries: int, head: str, previous: str, outcome: str | None) -> str:
     sealed: dict[str, Any] = {
         "n": n,
         "approval_id": approval_id,
         "entries": entries,
         "head": head,
         "previous": previous,
+        **({} if outcome is None else {"outcome_sha256": outcome}),
     }
     return sha256(canonical_json(sealed))

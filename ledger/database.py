@@ -32,6 +32,7 @@ from assent.messages import (
     AuditBatch,
     AuditEntry,
     Closing,
+    ClosingHead,
     Conclusion,
     Examination,
     Policy,
@@ -55,6 +56,7 @@ from ledger import (
     catalogues,
     claims,
     grants,
+    heads,
     messages,
     persons,
     policies,
@@ -384,9 +386,17 @@ class Ledger:
         except (SQLAlchemyError, OSError) as error:
             _log.warning("closed audits wait for their seal: %s", type(error).__name__)
 
-    async def verify(self, expected_head: str | None = None) -> list[str]:
+    async def verify(self, expected_head: str | None = None, kept: Iterable[ClosingHead] = ()) -> list[str]:
         async with snapshot(self._engine) as connection:
-            return await verifying.verify(connection, expected_head)
+            return await verifying.verify(connection, expected_head, kept)
+
+    async def closing_head(self, approval_id: str) -> ClosingHead | None:
+        async with reading(self._engine) as connection:
+            return await heads.closing_head(connection, approval_id)
+
+    async def heads(self) -> list[ClosingHead]:
+        async with reading(self._engine) as connection:
+            return await heads.all_heads(connection)
 
     async def head(self) -> tuple[int, str]:
         async with reading(self._engine) as connection:

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from assent.contracts import Approvers, DecisionKind, Frozen, Grant, Identity, Plan, Remember, Risk, Surface
 from assent.messages import AuditEntry, AuditEvent, Remembering, RevokedKind, ToolCall
 from assent.payload import sha256
-from ledger import audit
+from ledger import audit, crosscheck
 from ledger.engine import insert, inserted
 from ledger.revisions import plan_of
 from ledger.schema import grants
@@ -44,11 +44,12 @@ async def remember(connection: AsyncConnection, remembering: Remembering) -> Gra
     if plan is None or meant is None or not plan.remember_for:
         return None
     grant = _grant(plan, meant, remembering)
+    granted = grant.model_dump_json()
     row = insert(connection, grants).values(
         grant_id=grant.grant_id,
         tool=grant.tool,
         payload_sha256=grant.payload_sha256,
-        granted=grant.model_dump_json(),
+        granted=granted,
         granted_at=audit.stamp(grant.granted_at),
     )
     if not await inserted(connection, row.on_conflict_do_nothing()):
@@ -62,6 +63,7 @@ async def remember(connection: AsyncConnection, remembering: Remembering) -> Gra
         decision=meant,
         reason=grant.reason,
         grant_id=grant.grant_id,
+        grant_sha256=crosscheck.grant_sha256(plan.approval_id, grant.tool, grant.payload_sha256, granted),
     )
     await audit.append(connection, plan.approval_id, [entry])
     return grant

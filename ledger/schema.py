@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0009"
+VERSION = "0010"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -289,5 +289,6 @@ seals = Table(
     Column("head", Text, nullable=False),
     Column("previous", Text, nullable=False),
     Column("hash", Text, nullable=False),
+    Column("outcome_sha256", Text),
 )
-"""The closing heads of the approvals' audits, chained to each other."""
+"""The closing heads of the approvals' audits and what stands for their outcomes, chained to each other."""

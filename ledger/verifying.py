@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy import Row, Select, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.messages import AuditEntry
+from assent.messages import AuditEntry, ClosingHead
 from assent.payload import sha256
+from ledger import crosscheck, heads
 from ledger.audit import body_of, seal_hash, stamp
 from ledger.clock import database_now
 from ledger.schema import approvals, audit, claims, revisions, seals
@@ -24,19 +25,29 @@ _CLOCKS_DIFFER = timedelta(minutes=1)
 """How far ahead of now that waiting may seem to have begun: databases fail over."""
 
 
-async def verify(connection: AsyncConnection, expected_head: str | None = None) -> list[str]:
+async def verify(
+    connection: AsyncConnection, expected_head: str | None = None, kept: Iterable[ClosingHead] = ()
+) -> list[str]:
     """Every way in which the audit is not what was written; empty if it is whole.
 
     connection: one whose transaction sees everything as it was at one moment.
+    kept: heads that were kept elsewhere, and must still be part of it.
     """
+    elsewhere: dict[str, list[ClosingHead]] = {}
+    for each in kept:
+        elsewhere.setdefault(each.approval_id, []).append(each)
     problems = [*await _verify_seals(connection, expected_head), *await _verify_strays(connection)]
     now = await database_now(connection)
     may_wait = stamp(now - _SEALED_WITHIN), stamp(now + _CLOCKS_DIFFER)
     page = select(approvals.c.approval_id).order_by(approvals.c.approval_id).limit(_PAGE)
     ids = list((await connection.execute(page)).scalars())
     while ids:
-        problems += await _Page(connection, ids, may_wait).problems()
+        there = {approval_id: elsewhere.pop(approval_id) for approval_id in ids if approval_id in elsewhere}
+        problems += await _Page(connection, ids, may_wait, there).problems()
         ids = list((await connection.execute(page.where(approvals.c.approval_id > ids[-1]))).scalars())
+    for erased in elsewhere.values():
+        problems += heads.gone(erased, (), None)
+    problems += await crosscheck.remembered(connection)
     return list(dict.fromkeys(problems))
 
 
@@ -52,7 +63,7 @@ async def _verify_seals(connection: AsyncConnection, expected_head: str | None) 
             count = row.n
         if row.previous != previous:
             problems.append(f"seal {row.n}: it does not follow the seal before it")
-        if row.hash != seal_hash(row.n, row.approval_id, row.entries, row.head, row.previous):
+        if row.hash != seal_hash(row.n, row.approval_id, row.entries, row.head, row.previous, row.outcome_sha256):
             problems.append(f"seal {row.n}: it was altered")
         previous = row.hash
         seen_head = seen_head or row.hash == expected_head
@@ -78,13 +89,21 @@ async def _verify_strays(connection: AsyncConnection) -> list[str]:
 class _Page:
     """Some approvals: their chains, their seals, and whether what is stored beside is what the chains say."""
 
-    def __init__(self, connection: AsyncConnection, ids: list[str], may_wait: tuple[str, str]) -> None:
+    def __init__(
+        self,
+        connection: AsyncConnection,
+        ids: list[str],
+        may_wait: tuple[str, str],
+        kept: dict[str, list[ClosingHead]],
+    ) -> None:
         self._connection = connection
         self._ids = ids
         self._may_wait = may_wait
         """Between which times the waiting for a seal may have begun."""
         self._chains: dict[str, list[str]] = {approval_id: [] for approval_id in ids}
+        self._kept = kept
         self._sealed: dict[str, int] = {}
+        self._sealed_outcomes: dict[str, str] = {}
         self._hashes: set[tuple[str, str | None]] = set()
         """What the audits say was run, returned or shown, by approval."""
         self._problems: list[str] = []
@@ -121,6 +140,8 @@ class _Page:
         async for row in _rows(self._connection, mine):
             chain, where = self._chains[row.approval_id], f"approval {row.approval_id}"
             self._sealed[row.approval_id] = row.entries
+            if row.outcome_sha256 is not None:
+                self._sealed_outcomes[row.approval_id] = row.outcome_sha256
             if len(chain) < row.entries:
                 self._problems.append(f"{where}: sealed with {row.entries} entries, only {len(chain)} are left")
             elif chain[row.entries - 1] != row.head:
@@ -132,6 +153,12 @@ class _Page:
             where, chain = f"approval {row.approval_id}", self._chains[row.approval_id]
             if not chain:
                 self._problems.append(f"{where}: it has a record, and its audit is gone")
+            outcome = crosscheck.outcome_sha256(row.status, row.outcome)
+            if self._sealed_outcomes.get(row.approval_id, outcome) != outcome:
+                self._problems.append(f"{where}: the recorded outcome is not the one that was sealed")
+            elif row.closed_at is None and (row.outcome is not None or row.status is not None):
+                self._problems.append(f"{where}: it has an outcome, and was never closed")
+            self._problems += heads.gone(self._kept.get(row.approval_id, ()), chain, outcome)
             earliest, latest = self._may_wait
             waits = row.unsealed_since is not None and earliest < row.unsealed_since < latest
             if row.closed_at is not None and not waits and self._sealed.get(row.approval_id) != len(chain):

@@ -9,15 +9,18 @@ from datetime import UTC, datetime
 
 import httpx
 import pytest
+from pydantic import SecretStr
 from temporalio.exceptions import ApplicationError
 
 from activities import announcements
 from activities.announcements import AnnouncementActivities
 from activities.breaker import Breaker, Lanes, NoAnswer, TurnedAway, hurried
+from activities.callback_secrets import CallbackSecrets
 from activities.feishu import Feishu, FeishuSilent
 from assent import Outcome, Status
 from assent.contracts import Address, AddressKind
-from assent.messages import Announcement
+from assent.messages import Announcement, ClosingHead
+from assent.settings import Settings
 from tests.parts import until
 
 SOON = 0.05
@@ -187,6 +190,10 @@ async def test_a_chat_that_did_not_answer_is_not_asked_again_in_a_hurry() -> Non
 # Agents
 
 
+async def _closed(approval_id: str) -> ClosingHead:
+    return ClosingHead(approval_id=approval_id, entries=1, head="0" * 64)
+
+
 async def test_an_agent_that_does_not_answer_takes_no_place_from_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcements, "_WITHIN", 600.0)
     asked: list[str] = []
@@ -197,7 +204,9 @@ async def test_an_agent_that_does_not_answer_takes_no_place_from_the_others(monk
             await hang()
         return httpx.Response(204)
 
-    posting = AnnouncementActivities(lambda _: ("secret",), httpx.MockTransport(answer))
+    posting = AnnouncementActivities(
+        CallbackSecrets(Settings(callback_secret=SecretStr("secret"))), _closed, httpx.MockTransport(answer)
+    )
 
     def announce(host: str) -> asyncio.Task[None]:
         outcome = Outcome(approval_id="a", status=Status.EXECUTED)

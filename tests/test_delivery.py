@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -13,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from standardwebhooks import Webhook
 from temporalio.testing import TimeSkipper
 
 from assent import ApprovalHandle, Assent, Outcome
+from assent.messages import ClosingHead
 from ledger import MessageKind
 from tests import parts
 from tests.conftest import Service
@@ -309,10 +309,11 @@ async def test_an_agent_that_asked_for_it_is_told_of_the_outcome_signed_until_it
         await until(taken)
     for headers, body in agent.told:
         assert Outcome.model_validate(json.loads(body)["outcome"]) == outcome
-        signed = headers["x-assent-timestamp"].encode() + b"." + body
-        expected = hmac.new(b"callback-secret", signed, hashlib.sha256).hexdigest()
-        assert headers["x-assent-signature"] == f"v1={expected}"
-        assert headers["x-assent-approval"] == handle.id
+        assert Webhook(b"callback-secret").verify(body, dict(headers)) == json.loads(body)
+        head = ClosingHead.model_validate(json.loads(body)["audit"])
+        assert head == await office.service.ledger.closing_head(handle.id)
+        assert await office.service.ledger.verify(kept=[head]) == []
+    assert len({headers["webhook-id"] for headers, _ in agent.told}) == 1, "a repetition is known by its id"
 
 
 async def test_announcements_need_a_secret_to_be_signed_with(service: Service, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import itertools
 import json
 import re
@@ -19,8 +20,10 @@ import httpx
 import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
+from standardwebhooks import WebhookVerificationError
 
 from activities.announcements import AnnouncementActivities
+from activities.callback_secrets import CallbackSecrets
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from activities.review_cards import ReviewCards
@@ -39,7 +42,7 @@ from assent import (
     tools,
 )
 from assent.contracts import Manifest
-from assent.messages import Announcement
+from assent.messages import Announcement, ClosingHead
 from assent.payload import canonical_payload
 from assent.policy import Asking, Rules
 from assent.settings import Settings
@@ -260,6 +263,8 @@ async def filed(service: Service, approval_id: str) -> ApprovalHandle:
 async def test_completion_callbacks_are_verified_as_shown() -> None:
     (shown,) = [found for found in snippets("python", API) if "is_from_assent" in found.code]
     is_from_assent = (await shown.run())["is_from_assent"]
+    (by_library,) = [found for found in snippets("python", API) if "outcome_of" in found.code]
+    outcome_of = (await by_library.run())["outcome_of"]
     (form,) = [json.loads(found.code) for found in snippets("json", API) if "ended_at" in found.code]
     posts: list[httpx.Request] = []
 
@@ -267,20 +272,39 @@ async def test_completion_callbacks_are_verified_as_shown() -> None:
         posts.append(request)
         return httpx.Response(204)
 
-    announcements = AnnouncementActivities(lambda _: ("callback-secret", "former-secret"), httpx.MockTransport(take))
+    async def head(approval_id: str) -> ClosingHead:
+        return ClosingHead.model_validate(form["audit"])
+
+    secret, another = (f"whsec_{base64.b64encode(bytes(32 * [n])).decode()}" for n in (1, 2))
+    announcements = AnnouncementActivities(
+        CallbackSecrets(Settings(callback_secret=SecretStr(secret))), head, httpx.MockTransport(take)
+    )
     await announcements.announce(Announcement(url="https://billing.example.com/assent/done", **form))
     await announcements.close()
     (post,) = posts
     assert json.loads(post.content).keys() == form.keys()
     assert agrees(form["outcome"], json.loads(post.content)["outcome"])
-    assert {name for name in post.headers if name.startswith("x-assent")} == {
-        name.lower() for name in rows(API, "Completion callbacks")
+    assert json.loads(post.content)["audit"] == form["audit"]
+    assert not any(name.startswith("x-") for name in post.headers)
+    headers = {name: value for name, value in post.headers.items() if name.startswith("webhook-")}
+    assert headers.keys() == rows(API, "Completion callbacks").keys()
+    assert is_from_assent(secret, headers, post.content)
+    assert outcome_of(secret, headers, post.content) == json.loads(post.content)["outcome"]
+    late = {**headers, "webhook-timestamp": str(int(time.time()) + 1)}
+    rotated = {
+        **headers,
+        "webhook-signature": f"v1,{base64.b64encode(bytes(32)).decode()} " + headers["webhook-signature"],
     }
-    timestamp, signature = post.headers["X-Assent-Timestamp"], post.headers["X-Assent-Signature"]
-    assert is_from_assent("callback-secret", timestamp, signature, post.content)
-    assert not is_from_assent("callback-secret", timestamp, signature, post.content + b" ")
-    assert not is_from_assent("another-secret", timestamp, signature, post.content)
-    assert not is_from_assent("callback-secret", str(int(time.time())) + "0", signature, post.content)
+    assert is_from_assent(secret, rotated, post.content)
+    for key, said, body in [
+        (secret, headers, post.content + b" "),
+        (another, headers, post.content),
+        (secret, late, post.content),
+        (secret, {**headers, "webhook-id": "msg_other"}, post.content),
+    ]:
+        assert not is_from_assent(key, said, body)
+        with pytest.raises(WebhookVerificationError):
+            outcome_of(key, said, body)
 
 
 async def test_shown_files_can_be_read(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def outbound_worker(
     review_cards: ReviewCards | None = None,
 ) -> Worker:
     """What waits for Feishu or for an agent, with slots of its own: it holds up no approval."""
-    announcements = AnnouncementActivities(CallbackSecrets(settings).of)
+    announcements = AnnouncementActivities(CallbackSecrets(settings), ledger.closing_head)
     reviews = ReviewActivities(ledger, settings, review_cards)
     planner = Planner(ledger, settings, PolicyInForce(ledger))
     weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None)

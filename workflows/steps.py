@@ -74,7 +74,11 @@ async def promptly(name: str, argument: BaseModel, result: type[Result]) -> Resu
 
 
 async def outbound(
-    name: str, argument: BaseModel, result: type[Result] | None, limit: timedelta | None = None
+    name: str,
+    argument: BaseModel,
+    result: type[Result] | None,
+    limit: timedelta | None = None,
+    retry: RetryPolicy = _POLITE,
 ) -> Result:
     """A step to the outside that goes on trying, on a queue where it holds up nobody but its like."""
     answer: Result = await workflow.execute_activity(
@@ -84,7 +88,7 @@ async def outbound(
         task_queue=names.OUTBOUND_QUEUE,
         start_to_close_timeout=_OUTBOUND_ATTEMPT,
         schedule_to_close_timeout=limit,
-        retry_policy=_POLITE,
+        retry_policy=retry,
     )
     return answer
 

@@ -1,0 +1,72 @@
+"""Whether the tables say what the audit says: outcomes and grants that were changed beside it are found."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assent.contracts import Identity
+from assent.messages import AuditEntry, AuditEvent
+from assent.payload import sha256
+from ledger.schema import audit, grants
+
+
+def outcome_sha256(status: str | None, outcome: str | None) -> str | None:
+    """What stands for a recorded outcome in its seal."""
+    return None if outcome is None else sha256(f"{status}\n{outcome}")
+
+
+async def remembered(connection: AsyncConnection) -> list[str]:
+    """Grants that are not what the audit says was granted and revoked."""
+    given: dict[str, list[tuple[str, AuditEntry]]] = defaultdict(list)
+    ended: dict[str, list[tuple[str, AuditEntry]]] = defaultdict(list)
+    about_grants = select(audit.c.approval_id, audit.c.body).where(audit.c.body.contains('"grant_id":"'))
+    async for row in await connection.stream(about_grants):
+        entry = _parsed(row.body)
+        if entry is None or entry.grant_id is None:
+            continue
+        if entry.event is AuditEvent.GRANT and entry.once == f"grant:{entry.grant_id}":
+            given[entry.grant_id].append((row.approval_id, entry))
+        elif entry.event is AuditEvent.REVOKE:
+            ended[entry.grant_id].append((row.approval_id, entry))
+    problems: list[str] = []
+    found: set[str] = set()
+    async for row in await connection.stream(select(grants)):
+        found.add(row.grant_id)
+        where = f"remembered decision {row.grant_id}"
+        if not any(_is_as_given(row, approval_id, entry) for approval_id, entry in given[row.grant_id]):
+            problems.append(f"{where}: it is not what the audit says was remembered")
+        if not _is_as_ended(row, [entry for _, entry in ended[row.grant_id]]):
+            problems.append(f"{where}: the audit says otherwise of whether it was revoked, when and by whom")
+    problems += [f"remembered decision {gone}: the audit knows it, and it is gone" for gone in given.keys() - found]
+    return problems
+
+
+def _is_as_given(row: Any, approval_id: str, entry: AuditEntry) -> bool:
+    return (entry.grant_sha256, entry.at.isoformat()) == (
+        grant_sha256(approval_id, row.tool, row.payload_sha256, row.granted),
+        datetime.fromisoformat(row.granted_at).isoformat(),
+    )
+
+
+def grant_sha256(approval_id: str, tool: str, payload_sha256: str | None, granted: str) -> str:
+    """What stands for a grant in its audit entry: the grant, and all by which it is found."""
+    return sha256(f"{approval_id}\n{tool}\n{payload_sha256}\n{granted}")
+
+
+def _is_as_ended(row: Any, entries: list[AuditEntry]) -> bool:
+    if row.revoked_at is None or not entries:
+        return row.revoked_at is None and row.revoked_by is None and not entries
+    by = Identity.model_validate_json(row.revoked_by) if row.revoked_by else None
+    return any((entry.actor, entry.at) == (by, datetime.fromisoformat(row.revoked_at)) for entry in entries)
+
+
+def _parsed(body: str) -> AuditEntry | None:
+    try:
+        return AuditEntry.model_validate_json(body)
+    except ValueError:
+        return None

@@ -1,0 +1,288 @@
+"""Servers that answer in order to exhaust whoever asked: what they send costs a bounded amount of memory and time."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import gzip
+import tracemalloc
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from temporalio.exceptions import ApplicationError
+
+from activities import announcements
+from activities.announcements import AnnouncementActivities
+from activities.callback_secrets import CallbackSecrets
+from activities.feishu import Feishu, FeishuUnavailable
+from assent import Outcome, Registry, ToolContext, ToolResult, http, http_tool
+from assent.contracts import Status
+from assent.http import HttpOutcomeUnknown
+from assent.messages import Announcement, ClosingHead
+from assent.settings import Settings
+from tests.conftest import ME
+
+INFLATED = 64_000_000
+MOST = 12_000_000
+"""Bytes of memory that any answer may cost; a fifth of what the bomb holds, and more than is read of anything."""
+CONTEXT = ToolContext(approval_id="a", requester=ME, idempotency_key="n:approval:a:" + "0" * 64)
+
+Sending = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+def _answer(status: int, *headers: str, body: bytes = b"") -> bytes:
+    lines = [f"HTTP/1.1 {status} Whatever", *headers]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
+def _whole(status: int, encoding: str, body: bytes) -> Sending:
+    async def send(writer: asyncio.StreamWriter) -> None:
+        head = (f"Content-Length: {len(body)}", f"Content-Encoding: {encoding}", "Content-Type: application/json")
+        writer.write(_answer(status, *head, body=body))
+        await writer.drain()
+
+    return send
+
+
+def _endless(head: bytes, piece: bytes, pause: float) -> Sending:
+    async def send(writer: asyncio.StreamWriter) -> None:
+        writer.write(head)
+        while True:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(pause)
+
+    return send
+
+
+PLAIN = _answer(200, "Transfer-Encoding: chunked", "Content-Type: application/json")
+FLOOD = b"10000\r\n" + b"9" * 0x10000 + b"\r\n"
+ZEROS = b"0" * INFLATED
+
+
+def bombs(status: int) -> list[Sending]:
+    return [
+        _whole(status, "gzip", gzip.compress(ZEROS, 6)),
+        _whole(status, "gzip, gzip", gzip.compress(gzip.compress(ZEROS, 6))),
+        _whole(status, "deflate", zlib.compress(ZEROS, 6)),
+    ]
+
+
+@dataclass
+class Hostile:
+    """A server that answers every request as the test says, and counts those who hung up on it."""
+
+    url: str = ""
+    sending: Sending = field(default=_endless(PLAIN, FLOOD, 0))
+    asked: int = 0
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    encodings: list[bytes] = field(default_factory=list)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.asked += 1
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            self.encodings += [line for line in head.lower().split(b"\r\n") if line.startswith(b"accept-encoding")]
+            sending = asyncio.ensure_future(self.sending(writer))
+            await asyncio.wait({sending, asyncio.ensure_future(_gone(reader))}, return_when=asyncio.FIRST_COMPLETED)
+            sending.cancel()
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self.left.set()
+            writer.close()
+
+
+async def _gone(reader: asyncio.StreamReader) -> None:
+    while await reader.read(65536):
+        pass
+
+
+@asynccontextmanager
+async def hostile() -> AsyncIterator[Hostile]:
+    own = Hostile()
+    sockets = await asyncio.start_server(own.serve, "127.0.0.1", 0)
+    own.url = f"http://127.0.0.1:{sockets.sockets[0].getsockname()[1]}"
+    yield own
+    sockets.close()
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Hostile]:
+    async with hostile() as own:
+        yield own
+
+
+async def peak(call: Callable[[], Awaitable[Any]]) -> tuple[Any, int]:
+    """What a call came to, and how much memory it took on the way."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        try:
+            came: Any = await call()
+        except Exception as error:
+            came = error
+        return came, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def tool_of(url: str, **options: Any) -> Callable[[], Awaitable[Any]]:
+    own = http_tool("http.test", "POST", url, registry=Registry(), **options)
+    return lambda: own(CONTEXT, body={})
+
+
+SIGNING = CallbackSecrets(Settings(callback_secret=SecretStr("callback-secret")))
+
+
+async def _closed(approval_id: str) -> ClosingHead:
+    return ClosingHead(approval_id=approval_id, entries=1, head="0" * 64)
+
+
+def announcing(url: str, activities: AnnouncementActivities | None = None) -> Callable[[], Awaitable[Any]]:
+    outcome = Outcome(approval_id="a", status=Status.EXECUTED)
+    announcement = Announcement(url=url, outcome=outcome, ended_at=datetime.now(UTC))
+    own = activities or AnnouncementActivities(
+        CallbackSecrets(Settings(callback_secret=SecretStr("callback-secret"))), _closed
+    )
+    return lambda: own.announce(announcement)
+
+
+# What a bomb costs
+
+
+@pytest.mark.parametrize("which", range(3))
+async def test_a_compressed_answer_is_not_inflated_by_a_tool(server: Hostile, which: int) -> None:
+    server.sending = bombs(200)[which]
+    result, cost = await peak(tool_of(server.url))
+    assert isinstance(result, ToolResult)
+    assert result.outcome == "completed", "it was answered with 200: it ran"
+    assert result.content["body"] is None
+    assert "compressed" in result.content["problem"]
+    assert cost < MOST
+    assert server.encodings == [b"accept-encoding: identity"]
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize("which", range(3))
+async def test_an_agents_answer_to_its_callback_is_never_read(server: Hostile, status: int, which: int) -> None:
+    server.sending = bombs(status)[which]
+    came, cost = await peak(announcing(server.url))
+    assert (came is None) is (status == 200)
+    assert cost < 2_000_000
+    assert (server.asked, server.encodings) == (1, [b"accept-encoding: identity"])
+
+
+async def test_a_server_in_trouble_is_not_listened_to(server: Hostile) -> None:
+    server.sending = _endless(_answer(500, "Transfer-Encoding: chunked"), FLOOD, 0)
+    came, cost = await peak(tool_of(server.url))
+    assert isinstance(came, HttpOutcomeUnknown)
+    assert cost < 2_000_000
+    assert server.asked == 1
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br, gzip"])
+async def test_feishus_answers_are_not_inflated(server: Hostile, encoding: str) -> None:
+    server.sending = _whole(200, encoding, gzip.compress(ZEROS, 6))
+    feishu = Feishu(app_id="a", app_secret="s", domain=server.url)
+    came, cost = await peak(lambda: feishu.members("oc_1"))
+    assert isinstance(came, FeishuUnavailable)
+    assert cost < 2_000_000
+    await feishu.close()
+
+
+# What has no end
+
+
+async def test_of_an_answer_without_end_the_beginning_is_the_result(server: Hostile) -> None:
+    result, cost = await peak(tool_of(server.url))
+    assert isinstance(result, ToolResult)
+    assert (result.outcome, len(result.content["body"])) == ("completed", http.MOST_READ)
+    assert "larger than" in result.content["problem"]
+    assert cost < 5 * http.MOST_READ
+    await server.left.wait()
+
+
+async def test_a_crowd_of_values_is_kept_as_text(server: Hostile) -> None:
+    body = b"[" + b"[]," * 300_000 + b"1]"
+    server.sending = _whole(200, "identity", body)
+    result, cost = await peak(tool_of(server.url))
+    assert result.content == {"status": 200, "body": body.decode()}
+    assert cost < 8 * len(body)
+
+
+SLOW = [
+    _endless(PLAIN, b"1\r\n9\r\n", 0.05),
+    _endless(b"HTTP/1.1 200 OK\r\n", b"X-A: 1\r\n", 0.05),
+    _endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.05),
+    _endless(b"HTTP/1.1 ", b"", 0.05),
+]
+
+
+@pytest.mark.parametrize("which", range(len(SLOW)))
+async def test_a_server_that_never_ends_is_hung_up_on(
+    server: Hostile, which: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_BEYOND", 0.0)
+    monkeypatch.setattr(announcements, "_ANSWERED_WITHIN", 1.0)
+    server.sending = SLOW[which]
+    came, _ = await peak(tool_of(server.url, timeout=timedelta(seconds=1)))
+    assert isinstance(came, HttpOutcomeUnknown), "it was sent, and no more than that is known"
+    await server.left.wait()
+    server.left.clear()
+    came, _ = await peak(announcing(server.url))
+    assert (came is None) if which == 0 else isinstance(came, ApplicationError)
+    await server.left.wait()
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        _endless(b"HTTP/1.1 200 OK\r\n", b"X-A: " + b"1" * 8000 + b"\r\n", 0),
+        _endless(b"HTTP/1.1 200 OK\r\nX-A: ", b"1" * 8000, 0),
+        _endless(b"HTTP/1.1 200 ", b"O" * 8000, 0),
+        _endless(PLAIN + b"0\r\n", b"X-A: " + b"1" * 8000 + b"\r\n", 0),
+        _endless(PLAIN, b"0" * 8000, 0),
+    ],
+    ids=["headers", "one header", "status", "trailers", "size of a chunk"],
+)
+async def test_floods_around_the_body_are_cut_off(server: Hostile, flood: Sending) -> None:
+    server.sending = flood
+    came, cost = await peak(tool_of(server.url))
+    assert isinstance(came, HttpOutcomeUnknown)
+    assert cost < 2_000_000
+    await server.left.wait()
+
+
+# What it costs to try again
+
+
+async def test_one_address_that_hangs_takes_no_turn_from_the_others(server: Hostile) -> None:
+    server.sending = _endless(b"HTTP/1.1 ", b"", 0.05)
+    own = AnnouncementActivities(SIGNING, _closed)
+    hanging = [asyncio.ensure_future(announcing(server.url, own)()) for _ in range(12)]
+    refused = [task for task in await _settled(hanging, 12 - announcements._EACH) if task.done()]
+    for task in refused:
+        error = task.exception()
+        assert isinstance(error, ApplicationError)
+        assert (error.type, "not asked" in str(error)) == ("Unanswered", True)
+    async with hostile() as other:
+        other.sending = _whole(204, "identity", b"")
+        await announcing(other.url, own)()
+    assert server.asked <= announcements._EACH
+    for task in hanging:
+        task.cancel()
+    await asyncio.wait(hanging)
+    assert own._lanes.has_room(server.url)
+
+
+async def _settled(tasks: Sequence[asyncio.Future[Any]], count: int) -> Sequence[asyncio.Future[Any]]:
+    while sum(task.done() for task in tasks) < count:
+        await asyncio.wait([task for task in tasks if not task.done()], return_when=asyncio.FIRST_COMPLETED)
+    return tasks

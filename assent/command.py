@@ -212,7 +212,7 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
     await handle.cancel(reason, actor=actor, surface=Surface.COMMAND_LINE)
     with suppress(TimeoutError):  # it is told once it is on record
         async with asyncio.timeout(_WITHDRAWN_WITHIN):
-            while (await handle.state()).phase is Phase.PENDING:
+            while (await handle.state()).phase is Phase.PENDING:  # noqa: ASYNC110 - the approval is elsewhere
                 await asyncio.sleep(0.1)
     state = await handle.state()
     if state.status is Status.CANCELLED:

@@ -23,7 +23,7 @@ import activities.policy
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from activities.review_cards import ReviewCards
-from assent import ApprovalHandle, Assent, Decision, DecisionKind, Identity, Outcome, State
+from assent import ApprovalHandle, Assent, Decision, DecisionKind, Identity, Outcome, State, names
 from assent.payload import sha256
 from assent.settings import Settings
 from assent.tools import registry
@@ -153,6 +153,11 @@ class Service:
         """Decide on what is shown and wait for the end."""
         await accepted(handle, await handle.state(), kind, actor)
         return await handle.outcome()
+
+    async def as_it_stands(self, handle: ApprovalHandle) -> State:
+        """What its workflow says of an approval now, also while it is prepared."""
+        workflow = self.client.get_workflow_handle(names.approval_workflow(handle.id))
+        return await workflow.query(names.STATE, result_type=State)
 
     @asynccontextmanager
     async def policy(self, text: str) -> AsyncIterator[None]:

@@ -40,7 +40,7 @@ class Process:
         self._running.send_signal(number)
 
     async def ended(self) -> int:
-        return await asyncio.wait_for(self._running.wait(), 60)
+        return await asyncio.wait_for(self._running.wait(), 300)
 
     async def kill(self) -> None:
         """SIGKILL: no chance to say anything to anyone."""

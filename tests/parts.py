@@ -131,7 +131,7 @@ class PostgresServer:
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
-async def until(ask: Callable[[], Awaitable[Answer | None]], seconds: float = 120) -> Answer:
+async def until(ask: Callable[[], Awaitable[Answer | None]], seconds: float = 300) -> Answer:
     """Ask again until there is an answer, at first often, then less so; a test that waits in vain fails loudly."""
     pause = 0.02
     async with asyncio.timeout(seconds):

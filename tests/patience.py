@@ -14,7 +14,7 @@ from temporalio.worker._workflow import _WorkflowWorker
 from assent import handle, remote, temporal_door, temporal_reviews
 from workers import approvals_api, desk
 
-PATIENCE = timedelta(minutes=1)
+PATIENCE = timedelta(minutes=2)
 """How long a verdict is waited for where there has to be one."""
 
 _WORKFLOWS_MAY_TAKE = 20
@@ -33,9 +33,11 @@ def be_patient() -> None:
         (desk, "STATE_WITHIN"),
         (approvals_api, "STATE_WITHIN"),
         (approvals_api, "_ANSWER_WITHIN"),
+        (approvals_api, "_TAKEN_WITHIN"),
     ):
         assert isinstance(getattr(module, limit), timedelta), limit
         setattr(module, limit, PATIENCE)
+    approvals_api._SETTLED_WITHIN = PATIENCE.total_seconds()
     _let_workflows_take_their_time()
 
 

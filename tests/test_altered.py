@@ -52,7 +52,7 @@ async def served(service: Service, handle: ApprovalHandle, tools: Registry = reg
     async with AsyncExitStack() as stack:
         for worker in tool_workers(service.client, service.ledger, tools):
             await stack.enter_async_context(worker)
-        outcome = await asyncio.wait_for(handle.outcome(), 120)
+        outcome = await asyncio.wait_for(handle.outcome(), 300)
     return outcome.status.value, outcome.reason
 
 

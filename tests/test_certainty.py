@@ -178,6 +178,6 @@ async def test_a_worker_that_leaves_waits_for_a_tool_that_ran_out_of_time_and_re
     await until(waits)
     assert await house.late_results(handle) == []
     call.let_end()
-    assert await asyncio.wait_for(leaving.ended(), 60) == 0
+    assert await asyncio.wait_for(leaving.ended(), 300) == 0
     assert await house.late_results(handle) == ["executed"]
     assert marks(call.path) == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from assent import ApprovalHandle, State, names
+from assent import ApprovalHandle
 from tests import parts
 from tests.conftest import ME, decision, new_database, open_service
 from tests.house import House, Proxy
@@ -154,9 +154,7 @@ async def test_killed_while_preparing(house: House, call: Call) -> None:
     doomed = await house.start("approvals")
     async with house.ledger_held():
         handle = await call.ask(house)
-        workflow = house.service.client.get_workflow_handle(names.approval_workflow(handle.id))
-        state = await workflow.query(names.STATE, result_type=State)
-        assert state.phase == "preparing"
+        assert (await house.service.as_it_stands(handle)).phase == "preparing"
         await doomed.kill()
     await ends_executed(house, call, handle)
 

@@ -174,5 +174,6 @@ class House:
         """Nobody can write to the ledger: whoever has to is held right there."""
         async with writing(self.ledger._engine) as connection:
             if connection.dialect.name == "postgresql":
+                await connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
                 await connection.execute(text("LOCK TABLE claims, approvals, audit IN EXCLUSIVE MODE"))
             yield

@@ -239,8 +239,10 @@ async def test_a_reply_does_not_escape_a_tokens_chats(office: Office, tmp_path: 
         return found if answer.status_code != 201 else await until(lambda: taken(found["approval_id"]))
 
     async def taken(approval_id: str) -> dict[str, Any] | None:
-        found: dict[str, Any] = (await http.get(f"/v1/approvals/{approval_id}")).json()
-        return found if found["phase"] == "pending" or found["outcome"] else None
+        answer = await http.get(f"/v1/approvals/{approval_id}")
+        found: dict[str, Any] = answer.json()
+        is_told = answer.status_code == 200 and (found["phase"] == "pending" or found["outcome"])
+        return found if is_told else None
 
     async with web.http("bound") as http:
         refused = await ask(reply_to=here)

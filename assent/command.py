@@ -210,11 +210,12 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
     """Withdraw a request that nobody has decided yet."""
     handle = Assent(door).approval(approval_id)
     await handle.cancel(reason, actor=actor, surface=Surface.COMMAND_LINE)
-    with suppress(TimeoutError):  # it is told once it is on record
-        async with asyncio.timeout(_WITHDRAWN_WITHIN):
-            while (await handle.state()).phase is Phase.PENDING:  # noqa: ASYNC110 - the approval is elsewhere
-                await asyncio.sleep(0.1)
     state = await handle.state()
+    if state.phase is Phase.PENDING:  # it is told once it is on record
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_WITHDRAWN_WITHIN):
+                await handle.outcome()
+        state = await handle.state()
     if state.status is Status.CANCELLED:
         return Answer(f"Cancelled {visible(approval_id)}.", tables.state_data(state))
     sentence = f"Not cancelled: {visible(approval_id)} is {state.status or state.phase}."

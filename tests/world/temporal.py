@@ -97,17 +97,26 @@ class Run:
             await never()
 
 
-@functools.cache
-def _definitions(attribute: str, of: type) -> dict[str, Any]:
-    """What a workflow can be told, by name."""
-    found = (getattr(member, attribute, None) for _, member in inspect.getmembers(of))
-    return {definition.name: definition for definition in found if definition is not None}
-
-
 _WORKFLOWS: dict[str, Any] = {
     definition.__temporal_workflow_definition.name: definition  # type: ignore[attr-defined]
     for definition in workflows.ALL
 }
+
+
+def _definitions(attribute: str) -> dict[str, dict[str, Any]]:
+    """What each kind of workflow can be told, by name."""
+    return {
+        kind: {
+            definition.name: definition
+            for _, member in inspect.getmembers(of)
+            if (definition := getattr(member, attribute, None)) is not None
+        }
+        for kind, of in _WORKFLOWS.items()
+    }
+
+
+_SIGNALS = _definitions("__temporal_signal_definition")
+_UPDATES = _definitions("_defn")
 
 
 class Temporal:
@@ -132,7 +141,7 @@ class Temporal:
         if run is None or not run.is_open:
             return False
         run.signals.append((name, arguments))
-        definition = _definitions("__temporal_signal_definition", type(run.instance))[name]
+        definition = _SIGNALS[run.kind][name]
         run.do(definition.fn, *arguments)
         return True
 
@@ -141,7 +150,7 @@ class Temporal:
         run = self.runs.get(workflow_id)
         if run is None or not run.is_open:
             raise RPCError("not found", RPCStatusCode.NOT_FOUND, b"")
-        definition = _definitions("_defn", type(run.instance))[name]
+        definition = _UPDATES[run.kind][name]
         if definition.validator is not None:
             run.do(definition.validator, argument)
         run.updates += 1

@@ -32,7 +32,8 @@ from tests.world.oracle import Oracle
 from tests.world.outside import Outside
 from tests.world.plans import Blow, Fault, Plan
 from tests.world.processes import Process
-from tests.world.temporal import Client, Run, Temporal, pretended
+from tests.world.seen import Client, pretended
+from tests.world.temporal import Run, Temporal
 from workers import sweeping
 
 ME = Identity(open_id="ou_me")

@@ -3,16 +3,16 @@
 #   COPY our_tools.py .
 # and sets ASSENT_TOOLS=our_tools.
 
-FROM python:3.11-slim AS build
+FROM python:3.11.14-slim AS build
 WORKDIR /assent
-COPY requirements-service.lock pyproject.toml README.md ./
+COPY requirements-service.lock pyproject.toml README.md LICENSE ./
 COPY assent assent
 RUN python -m venv /venv \
     && /venv/bin/pip install --no-cache-dir --require-hashes -r requirements-service.lock \
     && /venv/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
     && /venv/bin/pip uninstall --yes --quiet pip
 
-FROM python:3.11-slim
+FROM python:3.11.14-slim
 RUN useradd --system --uid 10001 --no-create-home assent
 WORKDIR /assent
 COPY --from=build /venv /venv

@@ -1,23 +1,37 @@
-.PHONY: setup test collected lint format bench dev histories faults lock
+.PHONY: setup test browser lint format bench dev histories faults world lock
 
 PYTHON ?= python3
 BIN := .venv/bin
 
 setup: .venv/.ready
 
+# uv installs the hashed lock in seconds; where it cannot be had, or cannot reach what pip is configured to, pip does.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 .venv/.ready: requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@sed -n '/^uv==/,/# via/p' requirements.lock > .venv/uv.lock
+	@$(PIP) --require-hashes -r .venv/uv.lock || echo "Without uv, pip takes a minute or two."
+	@$(UV) --require-hashes -r requirements.lock || $(PIP) --require-hashes -r requirements.lock
+	@$(UV) --no-deps --no-build-isolation --editable . || $(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # Six test processes on two cores: half of them wait. What one of them compiled the others need not.
-test: setup
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 6 --dist worksteal
+test: setup .venv/.browser .venv/.compiled
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 6 --dist worksteal $(TESTS)
 
-# Compiles the tests, so that six processes do not do it at the same time.
-collected: setup
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only --quiet --quiet > /dev/null
+# Looks for a browser, and gets one where there is none and it can.
+browser: setup
+	@$(BIN)/python -m tests.chromium
+	@touch .venv/.browser
+
+.venv/.browser: .venv/.ready
+	@$(MAKE) --no-print-directory browser
+
+# Compiles the tests once, so that six processes do not do it at the same time.
+.venv/.compiled: .venv/.ready
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq > /dev/null || true # the tests say what is wrong
+	@touch $@
 
 lint: setup
 	$(BIN)/ruff format --check .
@@ -42,9 +56,12 @@ histories: setup
 faults: setup
 	$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(MINUTES),--minutes $(MINUTES))
 
-LOCK := $(BIN)/uv pip compile pyproject.toml requirements.in --generate-hashes --no-emit-index-url --no-header --python-version 3.11 --quiet
+# Histories of a generated world for a minute, or with SEED=… that one, step by step; COUNT=… and MINUTES=… bound them.
+world: setup
+	$(BIN)/python -m tests.world $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(MINUTES),--minutes $(MINUTES))
 
-lock:
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+LOCK := $(BIN)/uv pip compile pyproject.toml requirements.in --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --quiet
+
+lock: setup
 	$(LOCK) --extra dev -o requirements.lock
 	$(LOCK) --extra service --extra longconn --constraint requirements.lock -o requirements-service.lock

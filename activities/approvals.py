@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.cards import CardActivities
-from activities.planning import Planner
+from activities.planning import Planner, Unresolved
 from assent import names
+from assent.contracts import Identity
 from assent.errors import InvalidRequest
 from assent.messages import (
     AuditBatch,
@@ -25,15 +29,14 @@ from assent.messages import (
     RevokedKind,
     Settled,
 )
+from assent.quotas import Limits
 from assent.settings import Settings
+from cards import SIGNED
 from ledger import Ledger
 
-CHUNK_CHARACTERS = 512 * 1024
-"""How much of a large result one recall carries."""
-MANY = 1000
-"""How many names one recall carries."""
-PAGE = 20
-"""How many tools or audit entries one recall carries: each may hold tens of kilobytes."""
+_log = logging.getLogger(__name__)
+
+_LEARN_WITHIN = 1.0
 _LEEWAY = timedelta(hours=1)
 """How much longer than its plan allows an approval may count as open in its conversation."""
 
@@ -61,10 +64,25 @@ class ApprovalActivities:
         try:
             plan = await self._planner.plan(preparation)
             open_until = plan.deadline + plan.start_within + plan.timeout * plan.attempts + plan.result_ttl + _LEEWAY
+        except Unresolved as unresolved:
+            return await self._ledger.prepared(request) or Prepared(unknown=unresolved.unknown)
         except InvalidRequest as error:
             refused = str(error)
             open_until = preparation.now
-        return await self._ledger.register(request, plan, refused, now=preparation.now, open_until=open_until)
+        limits = Limits(
+            agent=preparation.limits,
+            chat_requests_per_hour=self._settings.chat_requests_per_hour or None,
+            requester_pending=self._settings.requester_pending or None,
+        )
+        return await self._ledger.register(
+            request,
+            plan,
+            refused,
+            now=preparation.now,
+            open_until=open_until,
+            namespace=activity.info().namespace,
+            limits=limits,
+        )
 
     @activity.defn(name=names.CLOSE_CLAIM)
     async def close_claim(self, closing: Closing) -> Report:
@@ -78,8 +96,18 @@ class ApprovalActivities:
     async def settle(self, conclusion: Conclusion) -> Settled:
         """Put the ending on record, then on the cards; the record stands whatever Feishu does."""
         outcome = await self._ledger.settle(conclusion)
+        await self._learn(judged.actor for judged in conclusion.judged if judged.proof in SIGNED)
         shown = self._cards is None or await self._cards.finish(outcome.approval_id)
         return Settled(outcome=outcome, cards_due=not shown)
+
+    async def _learn(self, proved: Iterable[Identity]) -> None:
+        """Every click teaches who is who, for free: nothing waits for that, and nothing depends on it."""
+        try:
+            async with asyncio.timeout(_LEARN_WITHIN):
+                for person in {(each.tenant_key, each.keys): each for each in proved if len(each.keys) > 1}.values():
+                    await self._ledger.learn(person.within(self._settings.feishu_tenant_key or None))
+        except Exception as error:
+            _log.warning("who clicked could not be remembered: %s", type(error).__name__)
 
     @activity.defn(name=names.RELEASE)
     async def release(self, release: Release) -> Report:
@@ -88,37 +116,16 @@ class ApprovalActivities:
 
     @activity.defn(name=names.RECALL_RECORD)
     async def recall(self, question: Recall) -> Recalled:
-        """Answer from the ledger for a client that has no database."""
+        """Answer from the ledger for a door that has none."""
         match question.kind:
-            case RecallKind.RECORD:
-                state = await self._ledger.state(question.approval_id)
-                return Recalled(state=state, outcome=await self._ledger.outcome(question.approval_id))
             case RecallKind.VERDICT:
                 assert question.decision is not None, "a verdict is asked for a decision"
-                return Recalled(verdict=await self._ledger.judge_late(question.decision))
-            case RecallKind.CONTENT:
-                return _chunk(await self._ledger.content(question.approval_id), question.offset)
-            case RecallKind.RESULT:
-                ended = await self._ledger.outcome(question.approval_id) is not None  # then it is told, or withheld
-                return _chunk(None if ended else await self._ledger.result(question.approval_id), question.offset)
-            case RecallKind.WAITING:
-                waiting, further = await self._ledger.waiting(question.offset, MANY)
-                return Recalled(approval_ids=waiting, next_offset=further)
-            case RecallKind.GRANTS:
-                grants, further = await self._ledger.grants(question.offset, PAGE)
-                return Recalled(grants=grants, next_offset=further)
+                return Recalled(verdict=await self._ledger.judge_late(question.decision.decision()))
             case RecallKind.REVOKE:
                 return Recalled(revoked=await self._revoke(question))
-            case RecallKind.POLICY:
-                return Recalled(policy=await self._ledger.policy())
-            case RecallKind.TOOLS:
-                manifests, further = await self._ledger.manifests(question.offset, PAGE)
-                return Recalled(manifests=manifests, next_offset=further)
-            case RecallKind.SETTLEMENT:
-                return Recalled(settlement=await self._ledger.settlement(question.approval_id))
-            case RecallKind.AUDIT:
-                records, further = await self._ledger.records(question.approval_id, question.offset, PAGE)
-                return Recalled(entries=records, next_offset=further)
+            case RecallKind.REVIEW:
+                review = await self._ledger.review(question.approval_id)
+                return Recalled(review=review.without_words() if review else None)
 
     async def _revoke(self, question: Recall) -> RevokedKind:
         assert question.actor is not None, "somebody revokes a grant"
@@ -131,10 +138,3 @@ class ApprovalActivities:
             surface=question.surface,
             now=datetime.now(UTC),
         )
-
-
-def _chunk(data: bytes | None, offset: int) -> Recalled:
-    end = offset + CHUNK_CHARACTERS
-    chunk = data[offset:end].decode("ascii") if data is not None else None
-    more = data is not None and end < len(data)
-    return Recalled(chunk=chunk, next_offset=end if more else None)

@@ -52,7 +52,7 @@ class AwaitingActivities:
     async def _open_plans(self) -> AsyncIterator[Plan]:
         offset: int | None = 0
         while offset is not None:
-            plans, offset = await self._ledger.open_plans(offset, _PAGE)
+            plans, offset = await self._ledger.open_plans(offset, _PAGE, activity.info().namespace)
             for plan in plans:
                 yield plan
 

@@ -7,7 +7,7 @@ import logging
 
 from temporalio import activity
 
-from activities.cards import later
+from activities.cards import later, prompt, together
 from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
 from activities.showings import Showings, Standing
 from assent import names
@@ -33,6 +33,10 @@ class BundleActivities:
     @activity.defn(name=names.DELIVER_BUNDLE)
     async def deliver_bundle(self, sheet: Sheet) -> BundleDelivered:
         """Send one card for each address, once, with the calls that go there and can be read on it."""
+        with prompt():
+            return await self._deliver_all(sheet)
+
+    async def _deliver_all(self, sheet: Sheet) -> BundleDelivered:
         records = await self._records(sheet)
         tried = {message.slot.place: message for message in await self._ledger.bundle(sheet.bundle_id)}
         if not tried and sum(map(self._belongs, records.values())) < _LEAST:
@@ -67,13 +71,8 @@ class BundleActivities:
         )
 
     async def _bring_all(self, sheet: Sheet, records: dict[str, Record]) -> None:
-        for message in await self._ledger.bundle(sheet.bundle_id):
-            try:
-                await self._bring(sheet, message, records)
-            except FeishuRefused as refused:
-                _log.warning("a card of bundle %s stays as it is: %s", sheet.bundle_id, refused)
-            except FeishuUnavailable as error:
-                raise later(error) from error
+        messages = await self._ledger.bundle(sheet.bundle_id)
+        await together(*(self._bring(sheet, message, records) for message in messages))
 
     async def _records(self, sheet: Sheet) -> dict[str, Record]:
         """What the ledger knows of the calls that belong to the bundle by their own plan, and ask somebody."""
@@ -117,7 +116,11 @@ class BundleActivities:
         content = await self._card(sheet, on_it, is_new=False)
         if content is None:
             return
-        await self._feishu.patch(message.message_id, content)
+        try:
+            await self._feishu.patch(message.message_id, content)
+        except FeishuRefused as refused:
+            _log.warning("a card of bundle %s stays as it is: %s", sheet.bundle_id, refused)
+            return
         if done:
             await self._ledger.shows(message.slot, Shown.FINAL)
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import random
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.feishu import Feishu, FeishuError, FeishuRefused, FeishuUnavailable, Sent
+from activities.breaker import hurried
+from activities.feishu import Feishu, FeishuError, FeishuRefused, FeishuSilent, FeishuUnavailable, Sent
 from activities.showings import Face, Showings, Standing
 from assent import names
 from assent.contracts import Address
@@ -21,7 +26,10 @@ from ledger import Ledger, Message, MessageKind, Record, Shown, Slot
 _log = logging.getLogger(__name__)
 _TOO_OLD = 230031
 """Feishu changes no card that is older than fourteen days."""
-_PROMPTLY = timedelta(seconds=2)
+_SILENCE, _LONGEST_SILENCE = 3.0, 60.0
+"""How many seconds after it first did not answer Feishu is tried again; ever later, up to this."""
+_AT_ONCE = 8
+"""How many cards of one activity are brought up to date at the same time."""
 _KINDS = {CardKind.CALL: MessageKind.CARD, CardKind.RESULT: MessageKind.RESULT}
 
 
@@ -36,6 +44,13 @@ class CardActivities:
     @activity.defn(name=names.DELIVER)
     async def deliver(self, delivery: Delivery) -> Delivered:
         """Send one card, once; before it the file that holds what the card cannot."""
+        with prompt():
+            return await self._deliver(delivery)
+
+    async def _deliver(self, delivery: Delivery) -> Delivered:
+        if delivery.address is not None:
+            with told():
+                self.feishu.check(delivery.address)
         record = await self._record(delivery.approval_id)
         slot = Slot(
             approval_id=delivery.approval_id,
@@ -70,25 +85,15 @@ class CardActivities:
             return  # nobody was asked: there is no card
         if record.decided is None and revision.decided is not None:
             record = record.model_copy(update={"decided": revision.decided})
-        trouble: FeishuUnavailable | None = None
-        for message in _cards(record):
-            try:
-                await self._bring(record, message, Standing.of(revision))
-            except FeishuUnavailable as error:
-                trouble = error
-        try:
-            await self._notify(record)
-        except FeishuUnavailable as error:
-            trouble = error
-        if trouble is not None:
-            raise later(trouble) from trouble
+        standing = Standing.of(revision)
+        await together(*(self._bring(record, each, standing) for each in _cards(record)), self._notify(record))
 
     async def finish(self, approval_id: str) -> bool:
         """Show the ending promptly; False if that has to be tried again later."""
         try:
-            async with asyncio.timeout(_PROMPTLY.total_seconds()):
+            with hurried():
                 await self.show(Revision(approval_id=approval_id))
-        except (TimeoutError, ApplicationError):
+        except ApplicationError:
             return False
         return True
 
@@ -128,6 +133,8 @@ class CardActivities:
             return
         if ended and message.shown is shown:
             return
+        if message.message_id is not None:
+            self.feishu.check_message(message.message_id)
         content = (await self.showings.face(message.slot.kind, record, standing)).card
         try:
             message_id = message.message_id or await self._find(record, message, content)
@@ -243,8 +250,49 @@ def _cards(record: Record) -> list[Message]:
     return [message for message in record.messages if message.slot.kind in _KINDS.values()]
 
 
+@contextmanager
+def prompt() -> Iterator[None]:
+    """Be quick where the workflow's own task waits."""
+    if activity.in_activity() and activity.info().is_local:
+        with hurried():
+            yield
+    else:
+        yield
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Tell Temporal when to try again."""
+    try:
+        yield
+    except FeishuUnavailable as error:
+        raise later(error) from error
+
+
+async def together(*doing: Coroutine[Any, Any, None]) -> None:
+    """Do all of it, a few at a time: what is in trouble holds up nothing else, and is told of at the end."""
+    few = asyncio.Semaphore(_AT_ONCE)
+
+    async def done(each: Coroutine[Any, Any, None]) -> None:
+        async with few:
+            await each
+
+    ended = await asyncio.gather(*map(done, doing), return_exceptions=True)
+    troubles = [each for each in ended if each is not None]
+    with told():
+        if troubles:
+            raise min(troubles, key=lambda trouble: isinstance(trouble, FeishuUnavailable | ApplicationError))
+
+
 def later(error: FeishuUnavailable) -> ApplicationError:
-    delay = timedelta(seconds=error.retry_after) if error.retry_after else None
+    seconds = _silence() if isinstance(error, FeishuSilent) else error.retry_after
+    delay = timedelta(seconds=seconds) if seconds else None
     return ApplicationError(
         str(error), type="FeishuUnavailable", next_retry_delay=delay, category=ApplicationErrorCategory.BENIGN
     )
+
+
+def _silence() -> float:
+    """How long to leave alone who does not answer; not all who wait for it come back at once."""
+    attempt = activity.info().attempt if activity.in_activity() else 1
+    return min(_SILENCE * 2.0 ** min(attempt - 1, 10), _LONGEST_SILENCE) * random.uniform(0.75, 1)

@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote, urlsplit
+from uuid import uuid4
 
 import httpx
 from pydantic import BaseModel, StringConstraints, ValidationError
 
 from activities import feishu_errors
-from activities.feishu_errors import TOKEN_REFUSED, FeishuError, FeishuRefused, FeishuUnavailable
+from activities.breaker import Breaker, NoAnswer, TurnedAway, is_hurried
+from activities.feishu_errors import TOKEN_REFUSED, FeishuError, FeishuRefused, FeishuSilent, FeishuUnavailable
 from activities.feishu_token import Granted, Token
 from activities.limits import Memory, Pacer, TooLate
 from assent import bounded_http
@@ -28,7 +31,7 @@ from assent.bounded_http import PLAIN
 from assent.contracts import Address, Frozen, Identity
 from assent.settings import Settings
 
-__all__ = ["Feishu", "FeishuError", "FeishuRefused", "FeishuUnavailable", "Sent"]
+__all__ = ["Feishu", "FeishuError", "FeishuRefused", "FeishuSilent", "FeishuUnavailable", "Sent"]
 
 _SENDS = 5
 """Messages that one chat or person takes in a second; one message takes as many changes."""
@@ -36,9 +39,19 @@ _CALLS = 50
 """What the app may send in a second."""
 _PATIENCE = 1.5
 """How long a call waits for its turn before it is sent back to Temporal."""
+_HURRIED_PATIENCE = 0.3
+"""The same where a workflow's task waits."""
+_PEOPLE = "people"
+"""The contact API, which is one place, whoever is asked for."""
+_SOON = 1.0
+"""The seconds in which a chat that is well answers."""
+_HURRIED = 32
+"""How many calls may hold a workflow's task at the same time: a third of those that a worker takes."""
+_SILENT = 32
+"""How many calls may wait for chats that do not answer: a sixth of what the outbound worker does at a time."""
 _CONNECTIONS = 256
-"""Enough for every call of one timeout's length, so that slow chats take no connection from the others."""
-_FILE_PATIENCE = 6
+"""Enough for every call that can wait, so that slow chats take no connection from the others."""
+_FILE_PATIENCE = 2
 """How many times longer than other calls one with a file may take."""
 _NAME_WITHIN = 2.0
 """A name is a courtesy: nobody waits long for it."""
@@ -71,7 +84,15 @@ class _FileAnswer(Frozen):
 
 
 class _User(Frozen):
+    open_id: _Key
+    union_id: str | None = None
+    user_id: str | None = None
     name: str | None = None
+
+    @property
+    def ids(self) -> dict[str, str]:
+        found = {"open_id": self.open_id, "union_id": self.union_id, "user_id": self.user_id}
+        return {kind: value for kind, value in found.items() if value}
 
 
 class _UserData(Frozen):
@@ -80,6 +101,19 @@ class _UserData(Frozen):
 
 class _UserAnswer(Frozen):
     data: _UserData
+
+
+class _Item(Frozen):
+    message_id: str
+    chat_id: _Key
+
+
+class _Items(Frozen):
+    items: tuple[_Item, ...] = ()
+
+
+class _ItemsAnswer(Frozen):
+    data: _Items
 
 
 class _Member(Frozen):
@@ -106,7 +140,7 @@ class Feishu:
         app_secret: str,
         domain: str,
         transport: httpx.AsyncBaseTransport | None = None,
-        timeout: float = 5.0,
+        timeout: float = 9.0,
     ) -> None:
         self._app_id = app_id
         self._app_secret = app_secret
@@ -120,6 +154,7 @@ class Feishu:
             trust_env=urlsplit(domain).scheme == "https",  # a proxy has no business between us and this machine
         )
         self._token = Token(self._fetch_token)
+        self._breaker = Breaker(soon=min(_SOON, timeout), hurried=_HURRIED, silent=_SILENT)
         self._sends = Pacer(each=_SENDS, overall=_CALLS, patience=_PATIENCE)
         self._names: Memory[str | None] = Memory(10_000)
         self._members: Memory[frozenset[str]] = Memory(200)
@@ -143,19 +178,28 @@ class Feishu:
         else:
             path, params = "/open-apis/im/v1/messages", {"receive_id_type": to.kind.value}
             body["receive_id"] = to.id
-        await self._turn(f"{to.kind}:{to.id}")
-        answer = await self._call("POST", path, params=params, json=body)
+        answer = await self._write(_recipient(to), "POST", path, params=params, json=body)
         return _parsed(_SentAnswer, answer).data
+
+    def check(self, to: Address) -> None:
+        """Raise `FeishuSilent` if there is no sending there just now, before anything is prepared for it."""
+        with _silence():
+            self._breaker.check(_recipient(to))
+
+    def check_message(self, message_id: str) -> None:
+        """The same of a card that is to be replaced."""
+        with _silence():
+            self._breaker.check(_card(message_id))
 
     async def patch(self, message_id: str, card: str) -> None:
         """Replace a card."""
         path = f"/open-apis/im/v1/messages/{_part(message_id)}"
-        await self._turn(f"message:{message_id}")
-        await self._call("PATCH", path, json={"content": card})
+        await self._write(_card(message_id), "PATCH", path, json={"content": card})
 
     async def upload(self, name: str, data: bytes) -> str:
         """Hand over a file; returns the key under which a message can carry it."""
-        answer = await self._call(
+        answer = await self._reach(
+            f"file:{uuid4()}",  # one that is slow to take says nothing of the next
             "POST",
             "/open-apis/im/v1/files",
             data={"file_type": "stream", "file_name": name},
@@ -181,13 +225,7 @@ class Feishu:
         if key not in self._names:
             name, kept = None, _NO_NAME_KEPT
             try:
-                answer = await self._call(
-                    "GET",
-                    f"/open-apis/contact/v3/users/{_part(address.id)}",
-                    params={"user_id_type": address.kind.value},
-                    within=min(_NAME_WITHIN, self._timeout),
-                )
-                name = _parsed(_UserAnswer, answer).data.user.name or None
+                name = (await self._user(address, within=min(_NAME_WITHIN, self._timeout))).name or None
                 kept = _NAME_KEPT if name else _NO_NAME_KEPT
             except FeishuRefused:
                 pass
@@ -196,6 +234,21 @@ class Feishu:
             self._names.keep(key, name, kept)
             return name
         return self._names[key]
+
+    async def ids(self, person: Address) -> dict[str, str]:
+        """The ids of a person that this app may see; `user_id` only with a permission of its own."""
+        user = await self._user(person)
+        if user.ids.get(person.kind, person.id) != person.id:
+            raise FeishuUnavailable("it told of another person than it was asked for")
+        return user.ids
+
+    async def chat_of(self, message_id: str) -> str:
+        """The chat that a message is in."""
+        answer = await self._reach(_card(message_id), "GET", f"/open-apis/im/v1/messages/{_part(message_id)}")
+        found = [item.chat_id for item in _parsed(_ItemsAnswer, answer).data.items if item.message_id == message_id]
+        if not found:
+            raise FeishuRefused(0, "it knows no such message")
+        return found[0]
 
     async def members(self, chat_id: str, *, fresh: bool = False) -> frozenset[str]:
         """The open_ids of all people in a chat.
@@ -208,6 +261,11 @@ class Feishu:
             return found
         return self._members[chat_id]
 
+    async def _user(self, person: Address, within: float | None = None) -> _User:
+        path = f"/open-apis/contact/v3/users/{_part(person.id)}"
+        answer = await self._reach(_PEOPLE, "GET", path, params={"user_id_type": person.kind.value}, within=within)
+        return _parsed(_UserAnswer, answer).data.user
+
     async def close(self) -> None:
         await self._token.close()
         await self._http.aclose()
@@ -217,7 +275,7 @@ class Feishu:
         found: set[str] = set()
         params = {"member_id_type": "open_id", "page_size": "100"}
         for _ in range(_MOST_PAGES):
-            page = _parsed(_PageAnswer, await self._call("GET", path, params=params)).data
+            page = _parsed(_PageAnswer, await self._reach(f"members:{chat_id}", "GET", path, params=params)).data
             found.update(member.member_id for member in page.items)
             if not page.has_more:
                 return frozenset(found)
@@ -226,9 +284,24 @@ class Feishu:
             params["page_token"] = page.page_token
         raise FeishuRefused(0, "the chat has more members than can be listed")
 
+    async def _write(self, destination: str, method: str, path: str, **request: Any) -> bytes:
+        """A call that puts or changes a message, when it is its destination's turn."""
+        with _silence():
+            self._breaker.check(destination)
+        await self._turn(destination)
+        return await self._reach(destination, method, path, **request)
+
+    async def _reach(
+        self, destination: str, method: str, path: str, *, within: float | None = None, **request: Any
+    ) -> bytes:
+        """A call to somebody who may not answer; whoever does not is soon no longer waited for."""
+        with _silence():
+            async with self._breaker.answered(destination, within or self._timeout):
+                return await self._call(method, path, within=within, **request)
+
     async def _turn(self, destination: str) -> None:
         try:
-            await self._sends.turn(destination)
+            await self._sends.turn(destination, _HURRIED_PATIENCE if is_hurried() else None)
         except TooLate as late:
             raise FeishuUnavailable(
                 "others wait to write to the same place; nothing was sent", retry_after=late.wait
@@ -284,7 +357,7 @@ class Feishu:
                 body = await _read(answer, limit if limit is not None and answer.status_code == 200 else None)
                 return answer.status_code, answer.headers, body
         except TimeoutError:
-            raise FeishuUnavailable("it did not answer in time") from None
+            raise FeishuSilent("it did not answer in time") from None
         except httpx.HTTPError as error:
             raise FeishuUnavailable(f"the connection failed ({type(error).__name__})") from None
 
@@ -304,6 +377,25 @@ def _parsed(model: type[_Parsed], body: bytes) -> _Parsed:
         return model.model_validate_json(body)
     except ValidationError:
         raise FeishuUnavailable("it said yes in a way that cannot be read; whether it happened is not known") from None
+
+
+def _recipient(to: Address) -> str:
+    return f"{to.kind}:{to.id}"
+
+
+def _card(message_id: str) -> str:
+    return f"message:{message_id}"
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Say of Feishu what the breaker says of a destination."""
+    try:
+        yield
+    except NoAnswer:
+        raise FeishuSilent("it did not answer in time") from None
+    except TurnedAway:
+        raise FeishuSilent("it has not answered lately, or others wait for it already; nothing was sent") from None
 
 
 def _part(untrusted: str) -> str:

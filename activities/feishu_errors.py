@@ -3,6 +3,7 @@
 FeishuError
 ├── FeishuRefused       definite: it did not happen, and never will as asked
 └── FeishuUnavailable   try again later; if the answer was lost, whether it happened is not known
+    └── FeishuSilent    it did not answer in time, now or lately
 """
 
 from __future__ import annotations
@@ -92,6 +93,10 @@ class FeishuUnavailable(FeishuError):
     def __init__(self, problem: str, *, retry_after: float | None = None) -> None:
         super().__init__(f"Feishu is unavailable: {problem}")
         self.retry_after = retry_after
+
+
+class FeishuSilent(FeishuUnavailable):
+    """Feishu did not answer in time, now or lately: trying again soon would only keep others waiting."""
 
 
 class Answer(Frozen):

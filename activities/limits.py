@@ -66,12 +66,12 @@ class Pacer:
     def __len__(self) -> int:
         return len(self._windows)
 
-    async def turn(self, destination: str) -> None:
+    async def turn(self, destination: str, patience: float | None = None) -> None:
         """Wait for the turn to address this destination, or raise `TooLate`."""
-        began = time.monotonic()
-        await self.window(destination, began).turn(self._patience)
+        began, patience = time.monotonic(), self._patience if patience is None else patience
+        await self.window(destination, began).turn(patience)
         # Only now: a call that waits for its own destination takes no turn away from the others meanwhile.
-        await self._all.turn(max(self._patience - (time.monotonic() - began), _SPARE))
+        await self._all.turn(max(patience - (time.monotonic() - began), _SPARE))
 
     def window(self, destination: str, now: float) -> Window:
         """The window of a destination; those that have been quiet are forgotten."""
@@ -100,6 +100,9 @@ class Memory(Generic[Value]):
         self._known[key] = (self._clock() + seconds, value)
         while len(self._known) > self._most:
             self._known.popitem(last=False)
+
+    def forget(self, key: str) -> None:
+        self._known.pop(key, None)
 
     def __contains__(self, key: str) -> bool:
         return key in self._known and self._known[key][0] > self._clock()

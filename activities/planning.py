@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from activities.callback_secrets import CallbackSecrets
 from activities.policy import PolicyInForce
 from assent import schema
 from assent.contracts import (
@@ -21,15 +22,27 @@ from assent.contracts import (
     Permission,
     Plan,
     Request,
+    WhenPending,
 )
 from assent.errors import InvalidRequest
-from assent.messages import Preparation
-from assent.payload import canonical_payload, idempotency_key, sha256
+from assent.messages import Preparation, Resolved, Unknowns
+from assent.payload import canonical_payload, idempotency_key, scope_key, scope_of, sha256
+from assent.persons import Person
 from assent.policy import Asking, Effective
 from assent.settings import Settings
-from ledger import Ledger
+from assent.sizes import EDIT, text_size
+from ledger import Ledger, Twin
 
 _RESULT_TTL = timedelta(hours=1)
+_ELSEWHERE = "reply_to: that message is not in the chat that chat_id names; leave one of them out, or correct it"
+
+
+class Unresolved(Exception):
+    """A plan depends on what only Feishu can say."""
+
+    def __init__(self, unknown: Unknowns) -> None:
+        super().__init__("Feishu must be asked first")
+        self.unknown = unknown
 
 
 class Planner:
@@ -38,22 +51,38 @@ class Planner:
     def __init__(self, ledger: Ledger, settings: Settings, policy: PolicyInForce) -> None:
         self._ledger = ledger
         self._settings = settings
+        self._secrets = CallbackSecrets(settings)
         self._policy = policy
+        self._secrets = CallbackSecrets(settings)
 
     async def plan(self, preparation: Preparation) -> Plan:
         """The plan of a request. Raises InvalidRequest where it can never run."""
         request, settings = preparation.request, self._settings
         manifest = await self._manifest(request.tool)
-        if request.callback_url and not settings.callback_secret.get_secret_value():
+        if request.callback_url and not self._secrets.of(request.asked_by):
             raise InvalidRequest("callback_url: this service announces nothing; set ASSENT_CALLBACK_SECRET")
-        tenant = settings.feishu_tenant_key or None
-        requester = request.requester.within(tenant)
+        tenant, resolved = settings.feishu_tenant_key or None, preparation.resolved
+        if resolved is not None and resolved.refused is not None:
+            raise InvalidRequest(resolved.refused)
+        named = request.requester.within(tenant)
+        person = await self._ledger.person((resolved.requester if resolved else None) or named)
+        requester = person.named(named)
+        conversation, chat_is_known = _chat(request, resolved)
         arguments = schema.complete(manifest.parameters, request.arguments)
         payload = canonical_payload(request.tool, arguments)
         payload_sha256 = sha256(payload)
-        effective = await self._effective(manifest, payload, requester, request.chat_id)
+        asking = Asking.of(payload, requester, conversation, chat_is_known=chat_is_known)
+        effective = await self._effective(manifest, asking)
+        if resolved is None and (unknown := self._unknowns(request, named, person, effective, chat_is_known)):
+            raise Unresolved(unknown)
+        if person.is_mixed_up:
+            raise InvalidRequest("requester: its ids are known to be of two people; name the requester by one of them")
+        scope = scope_of(
+            approval_id=request.approval_id, message_id=request.message_id, scope=request.idempotency_scope
+        )
+        twin = await self._ledger.twin(payload_sha256, settings.namespace, requester)
         asked_at, ttl = preparation.deadline - request.ttl, _ttl(request, manifest, effective)
-        grant = await self._grant(manifest, effective, requester, request.chat_id, payload_sha256, preparation.now)
+        grant = await self._grant(manifest, effective, requester, conversation, payload_sha256, preparation.now)
         return Plan(
             approval_id=request.approval_id,
             request_sha256=request.sha256,
@@ -62,13 +91,8 @@ class Planner:
             queue=manifest.queue,
             payload=payload,
             payload_sha256=payload_sha256,
-            idempotency_key=idempotency_key(
-                settings.namespace,
-                payload_sha256,
-                approval_id=request.approval_id,
-                message_id=request.message_id,
-                scope=request.idempotency_scope,
-            ),
+            idempotency_key=idempotency_key(settings.namespace, scope, person.canonical, payload_sha256),
+            scope_key=scope_key(settings.namespace, scope, payload_sha256),
             manifest_sha256=manifest.shown_sha256,
             requester=requester,
             request_reason=request.reason,
@@ -88,9 +112,10 @@ class Planner:
             callback_url=request.callback_url,
             probe_for=manifest.probe_for,
             remind_every=settings.remind_every,
-            frozen_twin=await self._ledger.twin(payload_sha256, settings.namespace),
+            **_as_told(twin),
             grant=grant,
-            conversation=request.chat_id,
+            conversation=conversation,
+            chat_is_known=chat_is_known,
             remind_at=asked_at + ttl * effective.remind_after if effective.remind_after else None,
             escalate_at=asked_at + ttl * effective.escalate_after if effective.escalate_after else None,
             escalate_to=effective.escalate_to,
@@ -98,19 +123,32 @@ class Planner:
             **self._of_the_rule(effective),
         )
 
-    async def edited(self, plan: Plan, arguments: dict[str, Any], by: Identity) -> Plan:
+    async def edited(
+        self, plan: Plan, arguments: dict[str, Any], by: Identity, resolved: Resolved | None = None
+    ) -> Plan:
         """The plan with other arguments, by the same rules. Raises InvalidRequest where the tool refuses them."""
         manifest = await self._manifest(plan.tool)
         if manifest.shown_sha256 != plan.manifest_sha256:
             raise InvalidRequest("the tool changed after the call was shown; propose it anew")
+        if resolved is not None and resolved.refused is not None:
+            raise InvalidRequest(resolved.refused)
         complete = schema.complete(manifest.parameters, arguments)
         payload = canonical_payload(plan.tool, complete)
         payload_sha256 = sha256(payload)
         if payload_sha256 == plan.payload_sha256:
             raise InvalidRequest("nothing was changed; approve the call as it is")
         first = plan.edit
-        effective = await self._effective(manifest, payload, plan.requester, plan.conversation)
+        proposed = first.proposed_payload if first else plan.payload
+        if text_size(payload, proposed) > EDIT:
+            raise InvalidRequest(
+                f"what was proposed and what it would become hold more than {EDIT} bytes together; propose it anew"
+            )
+        known = await self._whereabouts(plan, resolved)
+        effective = await self._effective(manifest, Asking.of(payload, **known))
+        if resolved is None and (unknown := self._unknowns_of_edit(plan, effective)):
+            raise Unresolved(unknown)
         of_the_rule = self._of_the_rule(effective)
+        twin = await self._ledger.twin(payload_sha256, self._settings.namespace, plan.requester)
         if effective.permission.execution is Execution.AUTO:  # somebody was asked, and goes on being asked
             asks = Permission(execution=Execution.ASK_ALWAYS, result=effective.permission.result)
             of_the_rule["permission"] = asks
@@ -119,19 +157,62 @@ class Planner:
                 "payload": payload,
                 "payload_sha256": payload_sha256,
                 "idempotency_key": plan.idempotency_key.removesuffix(plan.payload_sha256) + payload_sha256,
-                "frozen_twin": await self._ledger.twin(payload_sha256, self._settings.namespace),
+                "scope_key": plan.scope_key.removesuffix(plan.payload_sha256) + payload_sha256,
+                **_as_told(twin),
                 "former_sha256": tuple({*plan.former_sha256, plan.payload_sha256} - {payload_sha256}),
                 "edit": Edit(
                     by=by,
-                    proposed_payload=first.proposed_payload if first else plan.payload,
+                    proposed_payload=proposed,
                     proposed_payload_sha256=first.proposed_payload_sha256 if first else plan.payload_sha256,
                     payload=payload,
                     payload_sha256=payload_sha256,
                 ),
                 "escalate_to": effective.escalate_to,
+                **known,
                 **of_the_rule,
             }
         )
+
+    async def _whereabouts(self, plan: Plan, resolved: Resolved | None) -> dict[str, Any]:
+        """Who asked for a plan's call and where, as far as that is known by now."""
+        person = await self._ledger.person((resolved.requester if resolved else None) or plan.requester)
+        is_told = resolved is not None and resolved.chat_id is not None
+        if resolved is not None and is_told and plan.conversation not in (None, resolved.chat_id):
+            raise InvalidRequest(_ELSEWHERE)
+        return {
+            "requester": person.named(plan.requester),
+            "conversation": resolved.chat_id if resolved is not None and is_told else plan.conversation,
+            "chat_is_known": plan.chat_is_known or is_told,
+        }
+
+    # What Feishu must be asked
+
+    def _unknowns(
+        self, request: Request, named: Identity, person: Person, effective: Effective, chat_is_known: bool
+    ) -> Unknowns | None:
+        """What the plan depends on, nobody has proved so far, and Feishu can say."""
+        is_scoped = request.message_id is not None or request.idempotency_scope is not None
+        has_slot = request.thread_id is not None and request.when_pending is not WhenPending.ALLOW
+        is_excluded = any(stage.exclude_requester for stage in effective.approvers.stages)
+        in_doubt = frozenset(effective.in_doubt)
+        must_be_proved = person.standing is None and (is_scoped or has_slot or is_excluded)
+        asks_who = must_be_proved or person.is_mixed_up or bool(in_doubt - {"conversation"})
+        asks_where = not chat_is_known and (request.is_bound_to_chat or "conversation" in in_doubt)
+        return self._asked_of_feishu(named if asks_who else None, request.reply_to if asks_where else None)
+
+    def _unknowns_of_edit(self, plan: Plan, effective: Effective) -> Unknowns | None:
+        in_doubt = frozenset(effective.in_doubt)
+        answered = next((each.reply_to for each in plan.addresses if each.reply_to), None)
+        return self._asked_of_feishu(
+            plan.requester if in_doubt - {"conversation"} else None, answered if "conversation" in in_doubt else None
+        )
+
+    def _asked_of_feishu(self, requester: Identity | None, message_id: str | None) -> Unknowns | None:
+        if not self._settings.feishu_app_id or (requester is None and message_id is None):
+            return None
+        return Unknowns(requester=requester, message_id=message_id)
+
+    # The parts of a plan
 
     async def _manifest(self, tool: str) -> Manifest:
         manifest = await self._ledger.manifest(tool)
@@ -139,11 +220,9 @@ class Planner:
             raise InvalidRequest(f"no worker has published a tool named {tool!r}")
         return manifest
 
-    async def _effective(
-        self, manifest: Manifest, payload: str, requester: Identity, conversation: str | None
-    ) -> Effective:
+    async def _effective(self, manifest: Manifest, asking: Asking) -> Effective:
         rules = await self._policy.rules()
-        effective = rules.effective(manifest, Asking.of(payload, requester, conversation))
+        effective = rules.effective(manifest, asking)
         tenant = self._settings.feishu_tenant_key or None
         approvers = effective.approvers.within(tenant)
         asks_a_chat = any(stage.kind is Approvers.Kind.CHAT for stage in approvers.stages)
@@ -202,6 +281,27 @@ class Planner:
         if approvers.chat_id:
             return (Address(kind=AddressKind.CHAT_ID, id=approvers.chat_id),)
         return tuple(Address.of(person) for person in approvers.people) or (Address.of(request.requester),)
+
+
+def _chat(request: Request, resolved: Resolved | None) -> tuple[str | None, bool]:
+    """The chat that a request is made in, and whether that is so: a message that is answered lies where it lies."""
+    if request.reply_to is None:
+        return request.chat_id, True
+    if request.is_bound_to_chat and request.chat_id is None:
+        raise InvalidRequest("reply_to: this token may ask in certain chats alone; say in chat_id which one it is")
+    if resolved is None or resolved.chat_id is None:
+        return request.chat_id, False
+    if request.chat_id not in (None, resolved.chat_id):
+        raise InvalidRequest(_ELSEWHERE)
+    return resolved.chat_id, True
+
+
+def _as_told(twin: Twin | None) -> dict[str, Any]:
+    """What a plan says of an identical call that is frozen."""
+    return {
+        "frozen_twin": twin.approval_id if twin else None,
+        "another_is_frozen": twin is not None and twin.approval_id is None,
+    }
 
 
 def _ttl(request: Request, manifest: Manifest, effective: Effective) -> timedelta:

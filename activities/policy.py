@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import asyncio
 
-from assent.policy import NO_RULES, Rules
+from assent.contracts import Identity, Manifest, Plan
+from assent.policy import NO_RULES, Asking, Effective, Rules
 from ledger import Ledger
 
 FRESH_FOR = 1.0
 """How many seconds the rules are used before the ledger is asked again whether they are still in force."""
+
+
+async def effective_now(ledger: Ledger, rules: Rules, manifest: Manifest, plan: Plan) -> Effective:
+    """What holds for a plan's call by these rules, with all that is known by now of who asked for it."""
+
+    def by(requester: Identity) -> Effective:
+        asking = Asking.of(plan.payload, requester, plan.conversation, chat_is_known=plan.chat_is_known)
+        return rules.effective(manifest, asking)
+
+    effective = by(plan.requester)
+    if not effective.in_doubt:
+        return effective
+    return by((await ledger.person(plan.requester)).named(plan.requester))
 
 
 class PolicyInForce:
@@ -16,21 +30,30 @@ class PolicyInForce:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
-        self._rules = NO_RULES
+        self._number, self._rules = 0, NO_RULES
         self._fresh_until = 0.0
         self._asking = asyncio.Lock()
 
     async def rules(self) -> Rules:
         """Raises what the ledger raises, and InvalidPolicy: where nobody can say what is in force, nothing runs."""
+        return (await self.numbered())[1]
+
+    async def numbered(self) -> tuple[int, Rules]:
+        """The rules, and the number of the policy that they are."""
         async with self._asking:
             now = asyncio.get_running_loop().time()
             if now >= self._fresh_until:
-                self._rules = await self._read()
+                self._number, self._rules = await self._read()
                 self._fresh_until = now + FRESH_FOR
-            return self._rules
+            return self._number, self._rules
 
-    async def _read(self) -> Rules:
+    def forget(self) -> None:
+        """Others are in force by now: read them before they are used again."""
+        self._fresh_until = 0.0
+
+    async def _read(self) -> tuple[int, Rules]:
         policy = await self._ledger.policy()
+        number = policy.n if policy is not None else 0
         if policy is not None and policy.sha256 == self._rules.sha256:
-            return self._rules
-        return Rules.published(policy)
+            return number, self._rules
+        return number, Rules.published(policy)

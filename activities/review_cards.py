@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from activities.cards import CardActivities, address_of, later
-from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
+from activities.cards import CardActivities, address_of, together
+from activities.feishu import Feishu, FeishuRefused
 from activities.links import review_url
 from assent.contracts import Address, AddressKind
 from assent.messages import Examination, Examined, Revision
@@ -33,15 +33,16 @@ class ReviewCards:
         frozen = examination.frozen
         record = await self._ledger.record(frozen.call.approval_id)
         assert record is not None, "a frozen call has a plan"
-        try:
-            if self._settings.operators_chat:
-                await self._show_operators(record, examination, examined)
-            if frozen.settlement is not None:
-                for approval_id in (frozen.call.approval_id, *frozen.settlement.also):
-                    await self._approvals.show(Revision(approval_id=approval_id))
-                    await self._notify(approval_id, examination)
-        except FeishuUnavailable as error:
-            raise later(error) from error
+        waited = dict.fromkeys((frozen.call.approval_id, *examination.told)) if frozen.settlement is not None else ()
+        await together(
+            *([self._show_operators(record, examination, examined)] if self._settings.operators_chat else ()),
+            *(self._tell(approval_id) for approval_id in waited),
+        )
+
+    async def _tell(self, approval_id: str) -> None:
+        """Tell those who waited for one approval what was settled."""
+        await self._approvals.show(Revision(approval_id=approval_id))
+        await self._notify(approval_id)
 
     async def _show_operators(self, record: Record, examination: Examination, examined: Examined) -> None:
         """One card, sent afresh with every reminder; the older ones lose their buttons."""
@@ -85,12 +86,10 @@ class ReviewCards:
                 _log.warning("an older card of the review of %s stays: %s", frozen.call.approval_id, refused)
             await self._ledger.shows(slot, Shown.REPLACED)
 
-    async def _notify(self, approval_id: str, examination: Examination) -> None:
+    async def _notify(self, approval_id: str) -> None:
         """A reply in the approval's conversation, once: its requester learns of it without looking."""
-        settlement = examination.frozen.settlement
         record = await self._ledger.record(approval_id)
-        assert settlement is not None
-        if record is None:
+        if record is None or record.settlement is None:
             return
         for message in record.messages:
             if message.slot.kind is not MessageKind.CARD or message.message_id is None:
@@ -100,7 +99,7 @@ class ReviewCards:
                 continue
             address = address_of(record, message).model_copy(update={"reply_to": message.message_id})
             await self._ledger.intend(slot, after_end=True)
-            content = settled_notice(settlement, record.plan, self._wording)
+            content = settled_notice(record.settlement, record.plan, self._wording)
             try:
                 sent = await self._feishu.send(address, "interactive", content, uuid=slot.uuid)
             except FeishuRefused as refused:

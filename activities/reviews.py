@@ -6,8 +6,8 @@ from temporalio import activity
 
 from activities.review_cards import ReviewCards
 from assent import names
-from assent.contracts import Identity, Ruled, RuledKind, RulingKind
-from assent.messages import Examination, Examined
+from assent.contracts import Identity, Ruled, RuledKind
+from assent.messages import Examination, Examined, Telling, Told
 from assent.settings import Settings
 from ledger import ClaimState, Ledger
 
@@ -25,15 +25,23 @@ class ReviewActivities:
     @activity.defn(name=names.EXAMINE)
     async def examine(self, examination: Examination) -> Examined:
         """See what the ledger knows of a frozen call."""
-        call = examination.frozen.call
-        root = await self._ledger.root_sight(call.consent)
-        assert root is not None, "a frozen call has a claim"
-        sights = [sight for sight in await self._ledger.sights(call.approval_id) if sight.consent != root.consent]
-        late = [result for result in root.late if result.state == ClaimState.FAILED]
+        approval_id = examination.frozen.call.approval_id
+        chain, wait = await self._ledger.chain_sights(approval_id), await self._ledger.waits(approval_id)
+        assert chain, "a frozen call has a claim"
+        assert wait is not None, "a frozen call has a claim"
+        begun = {sight.consent for sight in chain}
+        own = [sight for sight in await self._ledger.sights(approval_id) if sight.consent not in begun]
+        standing = await self._ledger.standing(approval_id)
+        root = chain[-1]
         return Examined(
-            sights=(*sights, root),
+            sights=(*own, *chain),
             is_known=root.state not in _UNKNOWN,
-            did_not_run=root.state == ClaimState.UNKNOWN and root.attempt == 1 and bool(late),
+            did_not_run=root.state == ClaimState.UNKNOWN and standing.nothing_happened,
+            waiting=wait.count,
+            joined=tuple(each for each in wait.some if each != approval_id),
+            retries=wait.retries,
+            retry=wait.retry,
+            told=wait.told,
         )
 
     @activity.defn(name=names.RULE)
@@ -42,9 +50,12 @@ class ReviewActivities:
         ruling = examination.ruling
         if ruling is not None and not self._is_operator(ruling.operator):
             return Ruled(kind=RuledKind.FORBIDDEN)
-        if ruling is not None and ruling.kind is RulingKind.RETRY and examination.report is None:
-            return Ruled(kind=RuledKind.RETRYING)
         return await self._ledger.rule(examination)
+
+    @activity.defn(name=names.TELL)
+    async def tell(self, telling: Telling) -> Told:
+        """Let the audit of some of those who waited say what was settled."""
+        return await self._ledger.tell(telling)
 
     @activity.defn(name=names.SHOW_REVIEW)
     async def show_review(self, examination: Examination) -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 from temporalio import activity
@@ -18,13 +18,13 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
 from activities.bodies import Body, Raised, TimedOut
-from activities.policy import PolicyInForce
+from activities.policy import PolicyInForce, effective_now
 from assent import names
 from assent.content import Content, describe
 from assent.contracts import Plan, Status
 from assent.messages import Report, ReportKind, ToolCall
 from assent.payload import payload_arguments, sha256
-from assent.policy import Asking, objection
+from assent.policy import objection
 from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolResult
 from ledger import Beginning, ClaimState, Ending, Holder, Ledger, Right, is_refusal
 
@@ -37,7 +37,7 @@ RECORDING_LIMIT = timedelta(seconds=20)
 PROBE_LIMIT = timedelta(seconds=10)
 MAX_URL_CHARACTERS = 4000
 _PLANNED = (
-    *("tool", "idempotency_key", "manifest_sha256", "requester", "retry_safe", "attempts", "timeout"),
+    *("tool", "scope_key", "manifest_sha256", "requester", "retry_safe", "attempts", "timeout"),
     "permission",
 )
 """What the call must share with the ledger's plan, beside the payload."""
@@ -60,6 +60,14 @@ class ToolActivities:
         self._policy = policy or PolicyInForce(ledger)
         self._late: set[asyncio.Task[None]] = set()
 
+    async def drain(self, seconds: float) -> None:
+        """Wait for bodies that ran out of time, as long as there is time, so that their end is not lost."""
+        if self._late:
+            _log.info("%d tools still run beyond their time; what they end with is waited for", len(self._late))
+            await asyncio.wait(self._late, timeout=max(seconds, 0))
+        if self._late:
+            _log.warning("%d tools still run, and are left: how they end will not be known", len(self._late))
+
     @activity.defn(name=names.EXECUTE)
     async def execute(self, call: ToolCall) -> Report:
         """Run one consented call at most once, and say only what is certain of it."""
@@ -71,9 +79,14 @@ class ToolActivities:
 
     @activity.defn(name=names.PROBE)
     async def probe(self, call: ToolCall) -> Report:
-        """Ask the tool's own probe what became of a call. Only a clear "executed" changes anything here."""
+        """Ask the tool's own probe what became of a call. Only a clear "executed" changes anything here.
+
+        "Not executed" means that it has not and no longer can. That it no longer can must be certain before the probe
+        looks: what ended while it looked may have taken effect right after.
+        """
         tool, arguments, _ = await self._check(call)
         assert tool.probe is not None, "the manifest says that there is a probe"
+        before = await self._ledger.standing(call.consent)
         async with _heartbeat():
             found = await Body(partial(tool.probe, _context(call, attempt=0), **arguments)).end(PROBE_LIMIT)
         if isinstance(found, Raised | TimedOut):
@@ -84,35 +97,22 @@ class ToolActivities:
             return Report(kind=ReportKind.UNKNOWN, reason=f"the probe answered unclearly: {describe(error)}")
         if result.answer is ProbeAnswer.EXECUTED:
             return await self._ledger.resolve(call, Content.of(result.content))
-        certain = result.answer is ProbeAnswer.NOT_EXECUTED and await self._can_no_longer(call, tool.manifest.in_flight)
+        certain = result.answer is ProbeAnswer.NOT_EXECUTED and before.can_no_longer(tool.manifest.in_flight)
         kind = ReportKind.NOT_EXECUTED if certain else ReportKind.UNKNOWN
-        return Report(kind=kind, reason=f"the probe answered {result.answer}")
-
-    async def _can_no_longer(self, call: ToolCall, in_flight: timedelta | None) -> bool:
-        """Whether a call that has not taken effect cannot do so any more.
-
-        A tool that says how long its calls stay in flight is taken at its word, whether its own code has ended or not:
-        what it sent may still be on its way. Of any other, its code must be known to have ended.
-        """
-        sight = await self._ledger.root_sight(call.consent)
-        if sight is None or sight.began_at is None:
-            return False
-        return sight.body_ended if in_flight is None else datetime.now(UTC) > sight.began_at + in_flight
+        return Report(kind=kind, reason=f"the probe answered {result.answer}", attempts=before.attempts)
 
     async def _execute(self, call: ToolCall) -> Report:
-        start_by = activity.info().scheduled_time + call.start_within
+        may_start, holder = _may_start(call), _holder()
         try:
             tool, arguments, plan = await self._check(call)
-            await self._check_policy(call, tool, plan)
-            holder = _holder()
-            beginning = await self._begin(call, holder, start_by)
+            beginning = await self._begin(call, holder, may_start, partial(self._check_policy, call, tool, plan))
         except (_Refused, ApplicationError):
             raise
         except Exception as error:
             why = (
                 str(error) if isinstance(error, LookupError) else f"the ledger is out of reach ({type(error).__name__})"
             )
-            if datetime.now(UTC) > start_by:
+            if not may_start():
                 raise _Refused(why) from None
             raise ApplicationError(why, type="NotYet") from None
         if beginning.report is not None:
@@ -124,6 +124,8 @@ class ToolActivities:
         report = None if try_again else await self._record(call, holder, beginning.attempt, _ending(value))
         if isinstance(value, TimedOut):
             self._outwait(body, call, holder, beginning.attempt)
+        elif report is None:
+            await self._note_end(holder)
         if report is None:
             unknown = "the outcome of this attempt is unknown"
             raise ApplicationError(unknown, type="AttemptUnknown", category=ApplicationErrorCategory.BENIGN)
@@ -135,12 +137,13 @@ class ToolActivities:
         if tool is None:
             raise LookupError(f"this worker has no tool named {call.tool!r}")
         if tool.manifest.shown_sha256 != call.manifest_sha256:
-            raise _Refused("the tool changed after the call was shown; propose it anew")
+            await self._refuse_manifest(call)
         plan = await self._ledger.plan(call.approval_id, call.payload_sha256)
         if plan is None:
             raise _Refused("the ledger holds no plan for what would run")
         hashes = {sha256(call.payload), sha256(plan.payload), call.payload_sha256, plan.payload_sha256}
-        if len(hashes) != 1 or any(getattr(plan, name) != getattr(call, name) for name in _PLANNED):
+        is_planned = len(hashes) == 1 and all(getattr(plan, name) == getattr(call, name) for name in _PLANNED)
+        if not is_planned or not await self._has_its_key(call, plan):
             raise _Refused("what would run is not what was approved")
         try:
             return tool, tool.parse(payload_arguments(call.payload)), plan
@@ -148,26 +151,54 @@ class ToolActivities:
             problems = "; ".join(_problem(e["loc"], e["msg"], tool) for e in error.errors())
             raise _Refused(f"invalid arguments: {problems}"[:2000]) from None
 
-    async def _check_policy(self, call: ToolCall, tool: Tool, plan: Plan) -> None:
-        """Stop what too few have approved, and what the operator's policy has become too strict for since."""
+    async def _has_its_key(self, call: ToolCall, plan: Plan) -> bool:
+        """Whether the key is the plan's, or that of a call of the same person's that the consent met as unknown."""
+        if call.idempotency_key == plan.idempotency_key:
+            return True
+        return call.idempotency_key == await self._ledger.key_of(call.retries or call.consent)
+
+    async def _refuse_manifest(self, call: ToolCall) -> NoReturn:
+        """This worker's tool is not the one that was shown: another worker's is, or nobody's any more."""
+        published = await self._ledger.manifest(call.tool)
+        if published is not None and published.shown_sha256 == call.manifest_sha256:
+            raise LookupError(f"this worker has another version of {call.tool!r} than the one that was shown")
+        raise _Refused("the tool changed after the call was shown; propose it anew")
+
+    async def _check_policy(self, call: ToolCall, tool: Tool, plan: Plan) -> int:
+        """Stop what too few have approved, and what the operator's policy has become too strict for since.
+
+        The number of the policy that lets it run.
+        """
         needed = 0 if plan.asks_nobody or call.retries else sum(stage.threshold for stage in plan.approvers.stages)
         if len(call.approved_by) < needed:
             raise _Refused(f"{len(call.approved_by)} of {needed} have approved it")
-        rules = await self._policy.rules()
-        asking = Asking.of(call.payload, plan.requester, plan.conversation)
-        if why := objection(plan, rules.effective(tool.manifest, asking), call.approved_by):
+        number, rules = await self._policy.numbered()
+        effective = await effective_now(self._ledger, rules, tool.manifest, plan)
+        if why := objection(plan, effective, call.approved_by):
             raise _Refused(why)
+        return number
 
-    async def _begin(self, call: ToolCall, holder: Holder, start_by: datetime) -> Beginning:
+    async def _begin(
+        self,
+        call: ToolCall,
+        holder: Holder,
+        may_start: Callable[[], bool],
+        check_policy: Callable[[], Awaitable[int]],
+    ) -> Beginning:
         """Claim the right to run, waiting while another consent runs the same key."""
-        pause = 0.05
+        pause, policy = 0.05, await check_policy()
         leave_at = asyncio.get_running_loop().time() + WAIT_LIMIT.total_seconds()
         while True:
             if activity.is_cancelled() or activity.is_worker_shutdown():
                 raise _later("this worker is leaving, or is not wanted any more")
             # Asked at least twice: the right may have been granted and only the answer lost, after however long a wait,
             # and nobody but this attempt can learn of it. The next one would have to call it unknown.
-            beginning = await _insisting(partial(self._ask_to_begin, call, holder, start_by), BEGIN_LIMIT, at_least=2)
+            ask = partial(self._ask_to_begin, call, holder, may_start, policy)
+            beginning = await _insisting(ask, BEGIN_LIMIT, at_least=2)
+            if beginning.right is Right.LOOK_AGAIN:
+                self._policy.forget()
+                policy = await check_policy()
+                continue
             if beginning.right is Right.YIELD:
                 raise _later("a later attempt runs the call")
             if beginning.right is not Right.WAIT:
@@ -177,8 +208,10 @@ class ToolActivities:
             await asyncio.sleep(pause)
             pause = min(pause * 2, 2)
 
-    async def _ask_to_begin(self, call: ToolCall, holder: Holder, start_by: datetime) -> Beginning:
-        return await self._ledger.begin(call, holder, may_start=datetime.now(UTC) < start_by)
+    async def _ask_to_begin(
+        self, call: ToolCall, holder: Holder, may_start: Callable[[], bool], policy: int
+    ) -> Beginning:
+        return await self._ledger.begin(call, holder, may_start=may_start(), policy=policy)
 
     async def _record(self, call: ToolCall, holder: Holder, attempt: int, ending: Ending) -> Report:
         """Write down how the body ended. What cannot be written down is unknown, though it is told what was seen."""
@@ -188,7 +221,7 @@ class ToolActivities:
             _log.error("the end of %s could not be recorded: %s", call.consent, type(error).__name__)
         if ending.content is not None:
             refused = Content(data=b"null", note="the ledger refused to keep the result")
-            without = ending.model_copy(update={"content": refused, "content_left_out": True})
+            without = ending.model_copy(update={"content": refused})
             try:
                 return await _insisting(partial(self._ledger.finish, call, holder, attempt, without), BEGIN_LIMIT)
             except Exception as error:
@@ -198,6 +231,13 @@ class ToolActivities:
             seen = ending.content.report(ReportKind.UNKNOWN)
         reason = f"the tool ended ({ending.state}), and the ledger could not record it"
         return seen.model_copy(update={"reason": reason})
+
+    async def _note_end(self, holder: Holder) -> None:
+        """Write down that the tool's own code has ended; where that fails, nobody counts on it."""
+        try:
+            await _insisting(partial(self._ledger.body_ended, holder), RECORDING_LIMIT)
+        except Exception as error:
+            _log.error("that a tool's code has ended could not be recorded: %s", type(error).__name__)
 
     async def _tell_review(self, call: ToolCall) -> None:
         """Let an open review look again; it finds what is new in the ledger."""
@@ -214,7 +254,7 @@ class ToolActivities:
             ending = _ending(await body.end())
             if ending.state is not ClaimState.UNKNOWN:
                 await self._record(call, holder, attempt, ending)
-            await _insisting(partial(self._ledger.body_ended, call, holder), RECORDING_LIMIT)
+            await self._note_end(holder)
             await self._tell_review(call)
 
         body.stop()
@@ -255,6 +295,13 @@ def _context(call: ToolCall, attempt: int) -> ToolContext:
         thread_id=call.thread_id,
         attempt=attempt,
     )
+
+
+def _may_start(call: ToolCall) -> Callable[[], bool]:
+    """Whether the call may still begin, by Temporal's clock alone: when this attempt was handed out, and since then."""
+    info, taken = activity.info(), asyncio.get_running_loop().time()
+    left = (call.start_within - (info.started_time - info.scheduled_time)).total_seconds()
+    return lambda: asyncio.get_running_loop().time() - taken < left
 
 
 def _holder() -> Holder:

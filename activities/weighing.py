@@ -6,9 +6,10 @@ import json
 
 from temporalio import activity
 
-from activities.cards import later
-from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
-from activities.planning import Planner
+from activities.cards import prompt, told
+from activities.feishu import Feishu, FeishuRefused
+from activities.planning import Planner, Unresolved
+from activities.resolving import ResolvingActivities
 from assent import names
 from assent.contracts import Decision, Identity, Plan
 from assent.errors import InvalidRequest
@@ -25,14 +26,16 @@ class WeighingActivities:
         self._ledger = ledger
         self._planner = planner
         self._feishu = feishu
+        self._resolving = ResolvingActivities(ledger, feishu) if feishu else None
 
     @activity.defn(name=names.WEIGH)
     async def weigh(self, weighing: Weighing) -> Weighed:
         """Say who does not belong, and what the plan becomes by an edit."""
-        outsiders = await self._outsiders(weighing)
-        if outsiders or weighing.decision is None:
-            return Weighed(outsiders=outsiders)
-        return await self._edited(weighing, weighing.decision)
+        with prompt(), told():
+            outsiders = await self._outsiders(weighing)
+            if outsiders or weighing.decision is None:
+                return Weighed(outsiders=outsiders)
+            return await self._edited(weighing, weighing.decision)
 
     @activity.defn(name=names.REMEMBER)
     async def remember(self, remembering: Remembering) -> Remembered:
@@ -48,8 +51,6 @@ class WeighingActivities:
             members = await self._feishu.members(chat_id, fresh=True)
         except FeishuRefused:
             return weighing.actors  # a chat that is gone, or that this app was taken out of, has no members to us
-        except FeishuUnavailable as error:
-            raise later(error) from error
         return tuple(person for person in weighing.actors if person.open_id not in members)
 
     async def _edited(self, weighing: Weighing, decision: Decision) -> Weighed:
@@ -58,10 +59,18 @@ class WeighingActivities:
             return Weighed(invalid="the ledger holds no plan for this approval")
         try:
             arguments = await self._arguments(plan, decision)
-            revised = await self._planner.edited(plan, arguments, decision.actor.within(plan.tenant_key))
+            revised = await self._revised(plan, arguments, decision.actor.within(plan.tenant_key))
         except InvalidRequest as error:
             return Weighed(invalid=str(error))
         return Weighed(plan=await self._ledger.revise(revised, decision.event_id))
+
+    async def _revised(self, plan: Plan, arguments: dict[str, object], by: Identity) -> Plan:
+        """What an edit makes of a plan; Feishu is asked first where that depends on who asked, and where."""
+        try:
+            return await self._planner.edited(plan, arguments, by)
+        except Unresolved as unresolved:
+            assert self._resolving is not None, "only who can be asked is"
+            return await self._planner.edited(plan, arguments, by, await self._resolving.resolve(unresolved.unknown))
 
     async def _arguments(self, plan: Plan, decision: Decision) -> dict[str, object]:
         """The edited arguments; an edit without any is none, and never means those that were there."""

@@ -40,19 +40,24 @@ from assent.errors import (
     ConversationBusy,
     InvalidRequest,
     InvalidTool,
+    LedgerNeeded,
     NotAllowed,
     NotFrozen,
+    QuotaExceeded,
     RulingRefused,
     Unavailable,
     Unhashable,
 )
 from assent.handle import ApprovalHandle
 from assent.messages import AuditRecord, RevokedKind
+from assent.reader import LedgerReader
 from assent.sync import SyncApproval, SyncAssent
 from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool
 
 if TYPE_CHECKING:
     from assent.http import http_tool
+
+__version__ = "0.1.0.dev0"
 
 __all__ = [
     "Approval",
@@ -74,6 +79,8 @@ __all__ = [
     "Identity",
     "InvalidRequest",
     "InvalidTool",
+    "LedgerNeeded",
+    "LedgerReader",
     "NotAllowed",
     "NotFrozen",
     "Outcome",
@@ -82,6 +89,7 @@ __all__ = [
     "ProbeAnswer",
     "ProbeResult",
     "Progress",
+    "QuotaExceeded",
     "Registry",
     "Remember",
     "ResultReview",

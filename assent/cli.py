@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,8 +15,11 @@ import click
 from pydantic import TypeAdapter
 from rich.console import RenderableType
 
-from assent import tables, typed
+from assent import __version__, tables, typed
 from assent.contracts import Id, Identity, VerdictKind
+from assent.errors import InvalidRequest
+from assent.remote import HttpDoor
+from assent.remote_reader import HttpReader
 from assent.temporal import connect_temporal
 from assent.temporal_door import TemporalDoor
 
@@ -56,7 +60,9 @@ Exit codes:
   70   a fault of this command itself
   130  interrupted with Ctrl-C
 
-Temporal is found as its own settings say: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, or a profile.
+Temporal is found as its own settings say: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, or a profile. What only the ledger
+knows (inboxes, grants, settlements, the policy, approvals that Temporal has forgotten) is read over the HTTP API at
+ASSENT_URL with ASSENT_TOKEN.
 """
 
 
@@ -76,6 +82,7 @@ identity = functools.partial(click.option, metavar="IDENTITY", callback=typed.re
 
 
 @click.group(epilog=_EPILOG, context_settings={"max_content_width": 100})
+@click.version_option(__version__, prog_name="assent", message="%(prog)s %(version)s")
 def cli() -> None:
     """Ask a person to let a tool call run; look at requests, decide them, withdraw them; settle what froze."""
 
@@ -109,7 +116,23 @@ def run(work: Callable[..., Awaitable[Answer]], given: dict[str, Any], *, as_jso
 
 
 async def _connected(work: Callable[..., Awaitable[Answer]], given: dict[str, Any]) -> Answer:
-    return await work(TemporalDoor(await connect_temporal()), **given)
+    over_http = _door_over_http()
+    reader = HttpReader(over_http) if over_http else None
+    try:
+        return await work(TemporalDoor(await connect_temporal(), reader), **given)
+    finally:
+        if over_http:
+            await over_http.close()
+
+
+def _door_over_http() -> HttpDoor | None:
+    """The way to what only the ledger knows: the HTTP API reads it."""
+    url, token = os.environ.get("ASSENT_URL"), os.environ.get("ASSENT_TOKEN")
+    if not url and not token:
+        return None
+    if not url or not token:
+        raise InvalidRequest("ASSENT_URL and ASSENT_TOKEN belong together: set both, or neither")
+    return HttpDoor(url, token)
 
 
 def wants_json() -> bool:

@@ -46,12 +46,12 @@ async def _settle(door: TemporalDoor, approval_id: str, ruling: str, typed_hash:
     kind = _RULINGS[ruling]
     if said["content"] is not None and kind is not RulingKind.EXECUTED:
         raise click.UsageError("--content is the result of what was executed")
-    if settled := await door.settled(approval_id):
+    if settled := await door.was_settled(approval_id):
         return _told(Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=settled), approval_id, said["operator"])
     if (await door.review(approval_id)).may_go_on:
         click.echo(f"assent: {tables.MAY_GO_ON}", err=True)
     if kind is RulingKind.RETRY and typed_hash is None:
-        typed_hash = await _typed_hash(await door.recorded_state(approval_id))
+        typed_hash = await _typed_hash(await door.state(approval_id))
     handle = Assent(door).approval(approval_id)
     ruled = await handle.settle(kind, payload_hash=typed_hash, surface=Surface.COMMAND_LINE, **said)
     return _told(ruled, approval_id, said["operator"])

@@ -91,7 +91,7 @@ def explanation(rules: Rules, manifest: Manifest, asking: Asking) -> cli.Answer:
     trials, effective = list(rules.trials(asking)), rules.effective(manifest, asking)
     named = Listing(
         ("RULE", "APPLIES", "WHY"),
-        [(text(trial.rule), text("yes" if trial.applies else "no"), text(trial.why)) for trial in trials],
+        [(text(trial.rule), text(_answer(trial)), text(trial.why)) for trial in trials],
         "There are no rules.",
     )
     data = {
@@ -104,12 +104,18 @@ def explanation(rules: Rules, manifest: Manifest, asking: Asking) -> cli.Answer:
         text(""),
         named,
         text(""),
-        _what_holds(effective, _said_by_rule(rules, trials)),
+        _what_holds(effective, _said_by_rule(rules, trials, effective)),
     ]
     return cli.Answer(Group(*parts), data)
 
 
+def _answer(trial: Trial) -> str:
+    return "yes" if trial.applies else "unknown" if trial.in_doubt else "no"
+
+
 def _verdict(rules: Rules, trials: Sequence[Trial], effective: Effective) -> str:
+    if effective.rule is not None and effective.in_doubt and effective.denied:
+        return f"Whether rule {effective.rule.name!r} applies cannot be said, so the call is denied."
     if effective.rule is None:
         return f"None of {len(trials)} rules applies: what the tool says holds."
     stands = "cannot be applied, so the call is denied" if trials[-1].is_broken else "applies"
@@ -141,8 +147,10 @@ def _what_holds(effective: Effective, by_rule: Collection[str]) -> Table:
     return table
 
 
-def _said_by_rule(rules: Rules, trials: Sequence[Trial]) -> frozenset[str]:
+def _said_by_rule(rules: Rules, trials: Sequence[Trial], effective: Effective) -> frozenset[str]:
     """The keys that the rule which applies speaks of."""
+    if effective.in_doubt and effective.denied:
+        return frozenset(("execution", "denied"))
     if not trials or not trials[-1].applies:
         return frozenset()
     said = frozenset(rules.rules[len(trials) - 1].model_fields_set)

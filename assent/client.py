@@ -13,6 +13,7 @@ from assent.door import Approval, Door, FrozenReview, ToolDescription, parse_req
 from assent.errors import InvalidRequest
 from assent.handle import ApprovalHandle
 from assent.messages import RevokedKind
+from assent.reader import LedgerReader
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -32,6 +33,7 @@ class Assent:
         *,
         token: str | None = None,
         client: Client | None = None,
+        reader: LedgerReader | None = None,
         texts: Mapping[Status, str] | None = None,
     ) -> Self:
         """Connect to the HTTP API at *url* with a token; without an address, to Temporal itself.
@@ -39,9 +41,11 @@ class Assent:
         Whoever reaches Temporal is trusted with everything; an agent belongs behind the HTTP API. Temporal is found
         as its own environment configuration says, or through a client you have.
 
+        reader: reads the ledger, for who is connected to Temporal. Without one, what Temporal does not hold raises
+            LedgerNeeded: approvals that it has forgotten, large results, settlements, audits, tools, grants, inboxes.
         texts: sentences for the model, by status, instead of the neutral ones.
         """
-        return cls(await _open_door(url, token, client), texts=texts)
+        return cls(await _open_door(url, token, client, reader), texts=texts)
 
     async def request(
         self,
@@ -162,7 +166,7 @@ class Assent:
         await self.close()
 
 
-async def _open_door(url: str | None, token: str | None, client: Client | None) -> Door:
+async def _open_door(url: str | None, token: str | None, client: Client | None, reader: LedgerReader | None) -> Door:
     """The door that the arguments mean. Each brings libraries along that the other does not need."""
     if url is None:
         if token is not None:
@@ -170,7 +174,9 @@ async def _open_door(url: str | None, token: str | None, client: Client | None) 
         from assent.temporal import connect_temporal
         from assent.temporal_door import TemporalDoor
 
-        return TemporalDoor(client or await connect_temporal())
+        return TemporalDoor(client or await connect_temporal(), reader)
+    if reader is not None:
+        raise InvalidRequest("the HTTP API reads the ledger by itself; a reader belongs to a connection to Temporal")
     if client is not None:
         raise InvalidRequest("connect to an address or through a Temporal client, not both")
     from assent.remote import HttpDoor

@@ -10,7 +10,7 @@ import secrets
 import sys
 import traceback
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, NoReturn
 
 import click
@@ -28,13 +28,22 @@ from assent.contracts import (
     Identity,
     Phase,
     Remember,
+    Settlement,
     Stage,
     State,
     Status,
     Surface,
     WhenPending,
 )
-from assent.errors import ApprovalInterrupted, ApprovalNotFound, AssentError, InvalidRequest, NotFrozen, Unavailable
+from assent.errors import (
+    ApprovalInterrupted,
+    ApprovalNotFound,
+    AssentError,
+    InvalidRequest,
+    LedgerNeeded,
+    NotFrozen,
+    Unavailable,
+)
 from assent.handle import ApprovalHandle
 from assent.masking import MASK
 from assent.payload import sha256
@@ -53,6 +62,7 @@ _TAKEN_WITHIN = timedelta(seconds=3)
 _EXIT_OF_STATUS = {None: Exit.DONE, Status.EXECUTED: Exit.DONE, Status.REPLAYED: Exit.DONE, Status.FROZEN: Exit.FROZEN}
 _EXIT_OF_ERROR: dict[type[Exception], Exit] = {
     InvalidRequest: Exit.USAGE,
+    LedgerNeeded: Exit.USAGE,
     ApprovalInterrupted: Exit.FROZEN,  # like a frozen call: nobody can say here whether it ran
     ApprovalNotFound: Exit.NOT_FOUND,
     NotFrozen: Exit.NOT_FOUND,
@@ -119,13 +129,24 @@ async def _show(door: TemporalDoor, approval_id: str) -> Answer:
     handle = Assent(door).approval(approval_id)
     state = await handle.state()
     outcome = await handle.outcome() if state.phase is Phase.CLOSED else None
-    settlement = await door.settled(approval_id) if state.status is Status.FROZEN else None
+    settlement = await _settled(door, state)
     data = {
         **tables.state_data(state),
         "outcome": tables.outcome_data(outcome, state.sensitive) if outcome else None,
         "settlement": settlement.model_dump(mode="json") if settlement else None,
     }
     return Answer(tables.approval_page(state, outcome, settlement), data)
+
+
+async def _settled(door: TemporalDoor, state: State) -> Settlement | None:
+    """What became of it if it froze, where that can be read."""
+    if state.status is not Status.FROZEN:
+        return None
+    try:
+        return await door.settled(state.approval_id)
+    except LedgerNeeded as error:
+        click.echo(f"assent: whether it has been settled is not shown: {error}", err=True)
+        return None
 
 
 @command("decide")
@@ -171,6 +192,10 @@ async def _decide(door: TemporalDoor, approval_id: str, decision: str, seen: str
     return Answer(sentence, data, code, to_stderr=code is not Exit.DONE)
 
 
+_WITHDRAWN_WITHIN = 5.0
+"""How many seconds a withdrawal may take to be on record before it is said how the request stands."""
+
+
 def _refuse_half_a_decision(kind: DecisionKind, said: dict[str, Any]) -> None:
     if kind is DecisionKind.EDIT and said["arguments"] is None:
         raise click.UsageError("edit needs --arguments: all that the call is to run with")
@@ -187,6 +212,11 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
     handle = Assent(door).approval(approval_id)
     await handle.cancel(reason, actor=actor, surface=Surface.COMMAND_LINE)
     state = await handle.state()
+    if state.phase is Phase.PENDING:  # it is told once it is on record
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_WITHDRAWN_WITHIN):
+                await handle.outcome()
+        state = await handle.state()
     if state.status is Status.CANCELLED:
         return Answer(f"Cancelled {one_line(approval_id)}.", tables.state_data(state))
     sentence = f"Not cancelled: {one_line(approval_id)} is {state.status or state.phase}."
@@ -195,6 +225,13 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
 
 @cli.command("token")
 @click.argument("name", callback=typed.read(TypeAdapter[str](Annotated[Id, Field(max_length=48)]).validate_python))
+@click.option("--principal", help="Whose token it is, where it takes the place of another one.  [default: NAME]")
+@click.option(
+    "--expires",
+    metavar="DURATION",
+    callback=typed.read(typed.duration),
+    help="From when on it opens nothing: 12h, 90d.  [default: never]",
+)
 @click.option("--tools", multiple=True, metavar="PATTERN", help="A tool it may ask for: send_mail, send_*.  [repeat]")
 @click.option(
     "--on-behalf-of",
@@ -207,6 +244,7 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
 @click.option(
     "--may-settle", is_flag=True, help="Let it tell what operators say of frozen calls; never of its own requests."
 )
+@click.option("--may-read-policy", is_flag=True, help="Let it read the operator's rules, and all tools say.")
 @click.option("--chat", "chats", multiple=True, metavar="CHAT", help="A chat it may ask in; else any.  [repeat]")
 @click.option(
     "--callback",
@@ -220,10 +258,13 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
 )
 def _token(
     name: str,
+    principal: str | None,
+    expires: timedelta | None,
     tools: tuple[str, ...],
     on_behalf_of: list[str],
     may_decide: bool,
     may_settle: bool,
+    may_read_policy: bool,
     chats: tuple[str, ...],
     callbacks: list[str],
 ) -> NoReturn:
@@ -234,17 +275,21 @@ def _token(
     token = f"assent_{secrets.token_urlsafe(32)}"
     entry = {
         "name": name,
+        "principal": principal or name,
         "sha256": sha256(token),
         "tools": tools,
         "on_behalf_of": on_behalf_of,
         "may_decide": may_decide,
         "may_settle": may_settle,
+        "may_read_policy": may_read_policy,
         "chats": chats or ["*"],
         "callbacks": callbacks,
     }
     click.echo("The token, shown only now; the file below holds only its hash:", err=True)
     click.echo(f"\n    {token}\n", err=True)
-    lines = (f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items())
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in entry.items()]
+    if expires is not None:  # a time in TOML, which is no string
+        lines.append(f"expires_at = {datetime.now(UTC) + expires:%Y-%m-%dT%H:%M:%SZ}")
     click.echo("\n".join(["[[token]]", *lines]))
     click.get_current_context().exit(Exit.DONE)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -31,25 +31,50 @@ _TOKEN = re.compile(
     |(?P<parenthesis>[()])""",
     re.VERBOSE | re.DOTALL,
 )
+_REQUESTER = re.compile(
+    r"""(?://[^\n]*|\"{3}.*?\"{3}|'{3}.*?'{3}|[rR][bB]?(?:"[^"\n]*"|'[^'\n]*')
+    |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')  # comments and texts, which are skipped
+    |(?P<has>\bhas\s*\(\s*)?(?<![\w.])(?P<requester>requester)\b(?:\s*\.\s*(?P<field>[a-z_]+)\b(?!\s*\())?""",
+    re.VERBOSE | re.DOTALL,
+)
+ID_KINDS = ("open_id", "union_id", "user_id")
 
 
 class NotEvaluable(Exception):
     """A condition has no answer for these arguments; the message says why."""
 
 
+class NotKnown(NotEvaluable):
+    """A condition asks for something of who or where that nobody knows.
+
+    facts: what it asks for.
+    is_expected: whether it reckons with that, so that it would be true or false if it were known.
+    """
+
+    def __init__(self, facts: frozenset[str], *, is_expected: bool) -> None:
+        super().__init__(f"not known: {', '.join(sorted(facts))}")
+        self.facts = facts
+        self.is_expected = is_expected
+
+
 class Known:
     """What conditions know of a call, made ready once for all of them."""
 
     def __init__(
-        self, *, arguments: dict[str, Any], tool: str, requester: dict[str, str], conversation: str | None
+        self,
+        *,
+        arguments: dict[str, Any],
+        tool: str,
+        requester: dict[str, str],
+        conversation: str | None,
+        unknown: frozenset[str] = frozenset(),
     ) -> None:
+        self.unknown = unknown
+        """What of who and where is so, and nobody knows how."""
         self._arguments = arguments
-        self._variables = {
-            "arguments": arguments,
-            "tool": tool,
-            "requester": requester,
-            "conversation": conversation,
-        }
+        self._variables: dict[str, Any] = {"arguments": arguments, "tool": tool, "requester": requester}
+        if "conversation" not in unknown:
+            self._variables["conversation"] = conversation
 
     @cached_property
     def context(self) -> Context:
@@ -68,6 +93,7 @@ class Condition:
 
     def __init__(self, text: str, program: Program, *, loops: bool) -> None:
         self.text = text
+        self._asks_for, self._reckons_with = _facts(text, program.variables())
         self._program = program
         self._loops = loops
 
@@ -100,6 +126,17 @@ class Condition:
 
     def holds(self, known: Known) -> bool:
         """Whether it is true of what is known. Raises NotEvaluable where that cannot be said."""
+        missing = self._asks_for & known.unknown
+        if missing & self._reckons_with:
+            raise NotKnown(missing, is_expected=True)
+        try:
+            return self._evaluated(known)
+        except NotEvaluable:
+            if missing:
+                raise NotKnown(missing, is_expected=False) from None
+            raise
+
+    def _evaluated(self, known: Known) -> bool:
         if self._loops and known.is_large:
             raise NotEvaluable(f"the arguments hold more than the {MAX_VALUES} values that a loop may go through")
         try:
@@ -163,6 +200,20 @@ def _loops(text: str) -> tuple[list[str], int]:
         elif found["parenthesis"] and open_parentheses:
             open_parentheses.pop()
     return variables, deepest
+
+
+def _facts(text: str, variables: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """What an expression asks for of who and where: `open_id`, `union_id`, `user_id`, `conversation`.
+
+    And of which of the ids it is true or false where they are missing: it asks whether they are there.
+    """
+    asked, reckoned = {"conversation"} & set(variables), set[str]()
+    for found in _REQUESTER.finditer(text) if "requester" in variables else ():
+        if found["requester"]:
+            named = {found["field"]} if found["field"] else {*ID_KINDS}
+            asked |= named & {*ID_KINDS}
+            reckoned |= named & {*ID_KINDS} if found["has"] or not found["field"] else set()
+    return frozenset(asked), frozenset(reckoned)
 
 
 def _values(given: Any) -> Iterator[Any]:

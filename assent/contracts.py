@@ -48,6 +48,16 @@ Id = Annotated[str, StringConstraints(strict=True, min_length=1), AfterValidator
 """The name of something, short enough for every index."""
 
 
+def _no_retry(text: str) -> str:
+    if text.rpartition("#")[1] and text.rpartition("#")[2].isdigit():
+        raise ValueError("an id that ends in # and a number names a retry of another approval")
+    return text
+
+
+ApprovalId = Annotated[Id, AfterValidator(_no_retry)]
+"""The name of an approval: the consent to try its call again is named after it."""
+
+
 UNDECIDED = "nobody decided about it in time"
 """Why a result is withheld where no person says so."""
 
@@ -397,7 +407,7 @@ CallbackUrl = Annotated[str, StringConstraints(strict=True, max_length=2000), Af
 class Request(Frozen):
     """What the agent sent."""
 
-    approval_id: Id
+    approval_id: ApprovalId
     tool: Id
     arguments: dict[str, Any]
     requester: Identity
@@ -420,11 +430,14 @@ class Request(Frozen):
     """The name of the token that the agent showed."""
     bundle_id: Id | None = None
     """What the calls have in common that were asked for together, and are shown on one card."""
+    is_bound_to_chat: bool = False
+    """Whether its token may ask in certain chats alone: then a message it answers must be in `chat_id`."""
 
     @property
     def sha256(self) -> str:
         """What tells this request from another one under the same id: all of it but its door and its company."""
-        fields = self.model_dump(mode="json", exclude={"surface", "asked_by", "bundle_id", "arguments"})
+        by_its_door = {"surface", "asked_by", "bundle_id", "is_bound_to_chat"}
+        fields = self.model_dump(mode="json", exclude={*by_its_door, "arguments"})
         return sha256(canonical_json({**fields, "arguments": self.arguments}))
 
 
@@ -516,6 +529,8 @@ class Plan(Frozen):
     """The canonical JSON of the call."""
     payload_sha256: str
     idempotency_key: str
+    scope_key: str = ""
+    """The key without its requester: what the same call has in common whoever asks for it in this scope."""
     manifest_sha256: str
     requester: Identity
     request_reason: str | None = None
@@ -546,7 +561,9 @@ class Plan(Frozen):
     probe_for: timedelta = timedelta(0)
     remind_every: timedelta = timedelta(days=1)
     frozen_twin: str | None = None
-    """An approval whose identical call is frozen: until that is settled, this one does not run."""
+    """An approval of the same person whose identical call is frozen: until that is settled, this one does not run."""
+    another_is_frozen: bool = False
+    """Whether somebody else's identical call is: whose and which is not for this one to tell."""
     permission: Permission = Permission()
     rule: Rule | None = None
     """The operator's rule that applied, if one did."""
@@ -559,7 +576,9 @@ class Plan(Frozen):
     remember_for: timedelta = timedelta(0)
     """How long a decision about it may be remembered."""
     conversation: str | None = None
-    """The chat that it was asked for in, as far as the agent said."""
+    """The chat that it was asked for in: as Feishu said, or else as the agent did."""
+    chat_is_known: bool = True
+    """Whether that is so: not where it answers a message, and nobody needed to know in which chat that is."""
     remind_at: datetime | None = None
     escalate_at: datetime | None = None
     escalate_to: tuple[Identity, ...] = ()
@@ -579,6 +598,11 @@ class Plan(Frozen):
     def asks_nobody(self) -> bool:
         """Whether it runs, or is rejected, without anybody being asked."""
         return self.grant is not None or self.permission.execution is Execution.AUTO
+
+    @property
+    def has_frozen_twin(self) -> bool:
+        """Whether the identical call is frozen elsewhere."""
+        return self.frozen_twin is not None or self.another_is_frozen
 
     @property
     def hash_is_true(self) -> bool:
@@ -644,6 +668,8 @@ class Judged(Frozen):
     """What the decision was about."""
     problem: str | None = None
     """What was wrong with it, where something was."""
+    proof: str | None = None
+    """What proved the actor's identity."""
 
     @classmethod
     def of(cls, decision: Decision, verdict: VerdictKind, received_at: datetime, problem: str | None = None) -> Self:
@@ -659,6 +685,7 @@ class Judged(Frozen):
             stage=decision.stage,
             payload_sha256=decision.payload_sha256,
             problem=problem[:500] if problem else None,
+            proof=decision.proof,
         )
 
 
@@ -682,6 +709,8 @@ class Ruling(Frozen):
     """The result, where the call was executed."""
     payload_hash: Id | None = None
     """The short hash of the payload, typed by the person who wants it tried again."""
+    payload_sha256: Id | None = None
+    """The payload that the operator was shown; a ruling about another one is refused."""
     ruling_id: Id | None = None
     """The same id is the same ruling."""
     surface: Surface = Surface.TEMPORAL
@@ -705,7 +734,9 @@ class Settlement(Frozen):
     retried: bool = False
     """Whether the call was tried again, and this is what came of that."""
     also: tuple[str, ...] = ()
-    """The other approvals that waited for the same answer."""
+    """Other approvals that get the same answer: some of them, where there are many."""
+    ruling_id: str | None = None
+    """The ruling that settled it, where a person's did."""
 
 
 class RuledKind(StrEnum):
@@ -722,6 +753,8 @@ class Ruled(Frozen):
 
     kind: RuledKind
     settlement: Settlement | None = None
+    consent: str | None = None
+    """The consent under which the call is tried again, where that is so."""
 
 
 class Progress(Frozen):

@@ -30,6 +30,7 @@ from assent.contracts import (
 from assent.errors import InvalidRequest
 from assent.messages import AuditRecord, RevokedKind, Withdrawal
 from assent.payload import canonical_json, canonical_payload, sha256
+from assent.sizes import DECISION, RULING, size
 
 
 class Approval(Frozen):
@@ -158,8 +159,18 @@ def check_decision(decision: Decision) -> None:
         if decision.kind is not DecisionKind.EDIT:
             raise InvalidRequest(f"arguments: they belong to an edit; {decision.kind} would not look at them")
         canonical_payload("", decision.arguments)
+    if size(decision) > DECISION:
+        raise InvalidRequest(f"arguments: a decision holds at most {DECISION} bytes; propose the call anew")
     if decision.delegate_to is not None and decision.kind is not DecisionKind.DELEGATE:
         raise InvalidRequest(f"delegate_to: it belongs to delegate; {decision.kind} would not look at it")
+
+
+def check_ruling(ruling: Ruling) -> None:
+    """Refuse, before anything is sent, what no review would take."""
+    if size(ruling) > RULING:
+        raise InvalidRequest(
+            f"content: a ruling holds at most {RULING} bytes; keep the large part elsewhere, and name it"
+        )
 
 
 def parse_request(**fields: Any) -> Request:

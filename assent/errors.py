@@ -10,6 +10,8 @@ AssentError
 ├── ApprovalInterrupted                  the approval's workflow was ended by hand; only the ledger knows what ran
 ├── NotFrozen                            the approval is not frozen: there is nothing to settle
 ├── RulingRefused                        what was said of a frozen call cannot be taken as it is; it stays frozen
+├── QuotaExceeded                        more was asked for than may be; says which quota, and when to ask again
+├── LedgerNeeded                         it is read from the ledger, and this client has no reader of it
 ├── NotAllowed                           the HTTP API does not know the token, or it does not reach that far
 └── Unavailable                          Temporal, the workers or the HTTP API did not answer; nothing was lost
 """
@@ -111,6 +113,29 @@ class RulingRefused(AssentError):
         self.approval_id = approval_id
         self.code = code
         self.why = why
+
+
+class QuotaExceeded(AssentError):
+    """More was asked for than this agent, this requester or this chat may have; nothing was asked."""
+
+    def __init__(self, quota: str, limit: int, retry_after: int) -> None:
+        super().__init__(
+            f"the quota {quota} ({limit}) is used up; nothing was asked. Ask again in {retry_after} seconds."
+        )
+        self.quota = quota
+        self.limit = limit
+        self.retry_after = retry_after
+        """In how many seconds it is worth asking again."""
+
+
+class LedgerNeeded(AssentError):
+    """What was asked for is read from the ledger, which Temporal does not hold, and this client cannot read it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "this is read from the ledger, and Temporal does not hold it. Connect over the HTTP API, or give a reader: "
+            "Assent.connect(reader=…). On the command line, set ASSENT_URL and ASSENT_TOKEN."
+        )
 
 
 class NotAllowed(AssentError):

@@ -24,7 +24,7 @@ from assent.contracts import (
     Surface,
     Verdict,
 )
-from assent.door import Door, check_decision, invalid
+from assent.door import Door, check_decision, check_ruling, invalid
 from assent.messages import AuditRecord, Withdrawal
 from assent.payload import canonical_payload
 from assent.texts import with_sentence
@@ -162,6 +162,7 @@ class ApprovalHandle:
 
     async def rule(self, ruling: Ruling) -> Ruled:
         """Hand over a ruling that is made already. Repeated under its id it settles nothing twice."""
+        check_ruling(ruling)
         return await self._door.settle(self.id, ruling)
 
     async def settlement(self) -> Settlement:

@@ -101,5 +101,6 @@ def concluded(outcome: Outcome, report: Report) -> Outcome:
             "content_bytes": None if report.sealed else known.content_bytes,
             "content_sha256": None if report.sealed else known.content_sha256,
             "withheld": report.sealed,
+            "idempotency_key": report.idempotency_key or outcome.idempotency_key,
         }
     )

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Self
 
+from pydantic import AwareDatetime
+
 from assent.contracts import (
     Address,
     Approvers,
@@ -16,7 +18,6 @@ from assent.contracts import (
     Id,
     Identity,
     Judged,
-    Manifest,
     Outcome,
     Permission,
     Plan,
@@ -27,11 +28,12 @@ from assent.contracts import (
     Ruling,
     RulingKind,
     Settlement,
-    State,
+    Stage,
     Surface,
     Text,
     Verdict,
 )
+from assent.quotas import AgentLimits, Exceeded
 
 
 class AuditEvent(StrEnum):
@@ -105,12 +107,35 @@ class AuditRecord(Frozen):
     hash: str
 
 
+class Unknowns(Frozen):
+    """Input of *resolve*: what only Feishu can say, and the plan depends on."""
+
+    requester: Identity | None = None
+    """Whose other ids are asked for."""
+    message_id: Id | None = None
+    """The message whose chat is asked for."""
+
+
+class Resolved(Frozen):
+    """What *resolve* found out; or why it is not known."""
+
+    requester: Identity | None = None
+    """The requester, by every id that Feishu tells."""
+    chat_id: str | None = None
+    """The chat of the message."""
+    refused: str | None = None
+    """Why there is no answer, and never will be."""
+
+
 class Preparation(Frozen):
     """Input of *prepare*."""
 
     request: Request
     now: datetime
     deadline: datetime
+    resolved: Resolved | None = None
+    """What Feishu said, if it was asked."""
+    limits: AgentLimits = AgentLimits()
 
 
 class Prepared(Frozen):
@@ -123,8 +148,12 @@ class Prepared(Frozen):
     """The open approval that holds the conversation."""
     conflict: bool = False
     """The id belongs to another request."""
+    exceeded: Exceeded | None = None
+    """The quota that it would have gone beyond; nothing was stored."""
     outcome: Outcome | None = None
     """How this very request ended, when Temporal no longer knows."""
+    unknown: Unknowns | None = None
+    """What Feishu must be asked first; then nothing is stored yet."""
 
 
 class ReportKind(StrEnum):
@@ -138,6 +167,8 @@ class ReportKind(StrEnum):
     """It has not taken effect, and no longer can."""
     NOT_BEGUN = "not_begun"
     """This attempt did not begin the call; it proves nothing about another."""
+    WAITING = "waiting"
+    """Another consent makes the same call just now: what comes of that is the answer."""
 
 
 class Report(Frozen):
@@ -152,6 +183,10 @@ class Report(Frozen):
     content_sha256: str | None = None
     sealed: bool = False
     """Whether its content, which is not here, waits for a person to release it, or was withheld."""
+    idempotency_key: str | None = None
+    """The key of the call that is not known, where this is one of them: it may be older than what is known of whom."""
+    attempts: int | None = None
+    """How many attempts a probe's "not executed" speaks for: of one that begins later it knows nothing."""
 
 
 _PLANNED = (
@@ -160,6 +195,7 @@ _PLANNED = (
     "payload",
     "payload_sha256",
     "idempotency_key",
+    "scope_key",
     "manifest_sha256",
     "requester",
     "retry_safe",
@@ -178,6 +214,7 @@ class ToolCall(Frozen):
     payload: str
     payload_sha256: str
     idempotency_key: str
+    scope_key: str = ""
     manifest_sha256: str
     requester: Identity
     retry_safe: bool
@@ -362,6 +399,8 @@ class Announcement(Frozen):
     url: str
     outcome: Outcome
     ended_at: datetime
+    asked_by: str | None = None
+    """The agent that asked, whose secrets sign it."""
     audit: ClosingHead | None = None
     """How its audit was closed; known when it is posted."""
 
@@ -391,7 +430,7 @@ class FrozenCall(Frozen):
     """Input of the frozen review: what may have happened, and how far finding out has come."""
 
     call: ToolCall
-    """The consented call; its consent is that of the latest attempt to make it."""
+    """The consented call, as it was first made."""
     queue: str
     risk: Risk
     has_cards: bool
@@ -403,12 +442,9 @@ class FrozenCall(Frozen):
     seen: Any = None
     """What the worker saw of the result, if it saw any."""
     frozen_at: datetime
-    joined: tuple[str, ...] = ()
-    """Other approvals that wait for the same answer."""
     remind_every: timedelta = timedelta(days=1)
     probes: int = 0
     reminders: int = 0
-    retries: int = 0
     settlement: Settlement | None = None
     sensitive: tuple[str, ...] = ()
 
@@ -416,6 +452,7 @@ class FrozenCall(Frozen):
     def of(cls, plan: Plan, call: ToolCall, **known: Any) -> Self:
         """A plan's call of which nobody knows whether it took effect."""
         shared = ("queue", "risk", "has_probe", "probe_for", "heartbeat_timeout", "remind_every", "sensitive")
+        known["error"] = known["error"][:2000] if known["error"] else None
         return cls(call=call, has_cards=bool(plan.addresses), **{name: getattr(plan, name) for name in shared}, **known)
 
 
@@ -451,8 +488,18 @@ class Examination(Frozen):
     frozen: FrozenCall
     ruling: Ruling | None = None
     report: Report | None = None
-    """What a probe, or the call when it was tried again, found out."""
+    """What a probe found out."""
     now: datetime
+    told: tuple[str, ...] = ()
+    """Whose cards are to show what was settled, beside those of the call's own approval."""
+
+
+class Retry(Frozen):
+    """An operator's word that a frozen call is to be tried again, as it stands in the ledger."""
+
+    consent: str
+    """Under which it is made."""
+    ruling: Ruling
 
 
 class Examined(Frozen):
@@ -463,36 +510,79 @@ class Examined(Frozen):
     is_known: bool = False
     """Whether it has been found out what became of it."""
     did_not_run: bool = False
-    """Whether an attempt that was given up on ended and said that nothing happened."""
+    """Whether every attempt ended and said that nothing happened."""
+    waiting: int = 1
+    """How many approvals get the answer."""
+    joined: tuple[str, ...] = ()
+    """Some of them, beside the call's own."""
+    retries: int = 0
+    """How often it was tried again."""
+    retry: Retry | None = None
+    """The retry that was promised and has not been made."""
+    told: bool = False
+    """Whether everybody has been told what was settled."""
+
+
+class Telling(Frozen):
+    """Input of *tell*: whose frozen call was settled, and how far telling those who waited has come."""
+
+    approval_id: str
+    after: str = ""
+
+
+class Told(Frozen):
+    """Some of those who waited, in order; none where nobody is left."""
+
+    approval_ids: tuple[str, ...] = ()
+    """Those of them who have cards."""
+    after: str | None = None
+    """Where the rest begins, if there may be one."""
 
 
 class RecallKind(StrEnum):
-    RECORD = "record"
     VERDICT = "verdict"
-    CONTENT = "content"
-    TOOLS = "tools"
-    AUDIT = "audit"
-    SETTLEMENT = "settlement"
-    RESULT = "result"
-    """The result that waits to be released, for whoever decides about it."""
-    WAITING = "waiting"
-    """The approvals that are open."""
-    GRANTS = "grants"
+    """What a decision is told that came after the end."""
     REVOKE = "revoke"
-    POLICY = "policy"
+    """End a remembered decision."""
+    REVIEW = "review"
+    """Which review a frozen call has, and whether it is settled."""
+
+
+class LateDecision(Frozen):
+    """A decision that came after the end: who decided what about which payload, without any of the words."""
+
+    approval_id: Id
+    kind: DecisionKind
+    payload_sha256: Id | None = None
+    actor: Identity
+    event_id: Id
+    delivery_id: Id | None = None
+    stage: Stage = Stage.CALL
+    message_id: Id | None = None
+    received_at: AwareDatetime | None = None
+    surface: Surface = Surface.TEMPORAL
+    proof: Id = "temporal"
+
+    @classmethod
+    def of(cls, decision: Decision) -> Self:
+        return cls.model_validate({name: getattr(decision, name) for name in cls.model_fields})
+
+    def decision(self) -> Decision:
+        return Decision.model_validate(dict(self))
 
 
 class Recall(Frozen):
-    """A question to the ledger, asked through Temporal by a client that has no database."""
+    """A question to the ledger from a door that has no database. It lives in Temporal's history: ids and hashes only.
+
+    What is read of the ledger is read from the ledger, never through here.
+    """
 
     kind: RecallKind
     approval_id: str = ""
-    decision: Decision | None = None
-    offset: int = 0
-    """Where to go on: a character of the content, a tool, an entry of the audit, an approval, a grant."""
+    decision: LateDecision | None = None
     grant_id: str = ""
     actor: Identity | None = None
-    """Who revokes a grant; whose approvals are meant."""
+    """Who revokes a grant."""
     surface: Surface = Surface.CLIENT
 
 
@@ -508,27 +598,44 @@ class RevokedKind(StrEnum):
 class Policy(Frozen):
     """The operator's policy file, as it is in force."""
 
+    n: int = 0
+    """Its number: one that is put in force later has a higher one."""
     text: str
     sha256: str
     since: datetime
 
 
-class Recalled(Frozen):
-    """What the ledger remembers."""
+class FrozenStanding(Frozen):
+    """Where an approval stands whose call may have happened."""
 
-    state: State | None = None
-    outcome: Outcome | None = None
-    verdict: Verdict | None = None
+    idempotency_key: str
+    """What its review is found by."""
+    asked_by: tuple[str, ...] = ()
+    """The agents that asked for it, or for another that gets the same answer."""
+
+
+class ReviewRecord(Frozen):
+    """What is on record of the review of an approval's call."""
+
+    payload_sha256: str
+    frozen: FrozenStanding | None = None
+    """Where it stands, if its call may have happened, or might have until that was settled."""
     settlement: Settlement | None = None
-    chunk: str | None = None
-    manifests: tuple[Manifest, ...] = ()
-    entries: tuple[AuditRecord, ...] = ()
-    approval_ids: tuple[str, ...] = ()
-    grants: tuple[Grant, ...] = ()
+
+    def without_words(self) -> Self:
+        """As it may stand in Temporal's history: without the content and the operator's words."""
+        if self.settlement is None:
+            return self
+        bare = self.settlement.model_copy(update={"content": None, "truncated": False, "reason": None})
+        return self.model_copy(update={"settlement": bare})
+
+
+class Recalled(Frozen):
+    """What the ledger says to a door that has no database."""
+
+    verdict: Verdict | None = None
     revoked: RevokedKind | None = None
-    policy: Policy | None = None
-    next_offset: int | None = None
-    """Where the rest begins, if there is more."""
+    review: ReviewRecord | None = None
 
 
 class Member(Frozen):
@@ -622,6 +729,8 @@ class Carried(Frozen):
     early: tuple[Decision, ...] = ()
     """Clicks on messages that nobody knows yet."""
     malformed: int
+    unnoted: int = 0
+    """Refusals that found no room to be recorded in."""
     bench: Bench | None = None
     """How far the approvers have come."""
     reviewing: Reviewing | None = None
@@ -667,3 +776,5 @@ class Asked(Frozen):
 
     request: Request
     carried: Carried | None = None
+    limits: AgentLimits = AgentLimits()
+    """How much its agent may have asked for, as the door knew it."""

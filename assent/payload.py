@@ -49,15 +49,24 @@ def sha256(text: str | bytes) -> str:
     return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
 
 
-def idempotency_key(
-    namespace: str, payload_sha256: str, *, approval_id: str, message_id: str | None, scope: str | None
-) -> str:
-    """The key under which one payload runs at most once."""
+def scope_of(*, approval_id: str, message_id: str | None, scope: str | None) -> str:
+    """Within what the same call runs once: what the caller says, else one message, else one approval."""
     if scope is not None:
-        return f"{namespace}:caller:{scope}:{payload_sha256}"
-    if message_id is not None:
-        return f"{namespace}:message:{message_id}:{payload_sha256}"
-    return f"{namespace}:approval:{approval_id}:{payload_sha256}"
+        return f"caller:{scope}"
+    return f"message:{message_id}" if message_id is not None else f"approval:{approval_id}"
+
+
+def scope_key(namespace: str, scope: str, payload_sha256: str) -> str:
+    """What all have in common who ask for one call in one scope, whoever they are."""
+    return f"{namespace}:{scope}:{payload_sha256}"
+
+
+def idempotency_key(namespace: str, scope: str, requester: str, payload_sha256: str) -> str:
+    """The key under which one payload runs at most once.
+
+    requester: the person's canonical id.
+    """
+    return f"{namespace}:{scope}:{requester}:{payload_sha256}"
 
 
 def refuse_inexact(value: Any) -> None:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Self
 
-from assent.conditions import Condition, Known, NotEvaluable
+from assent.conditions import ID_KINDS, Condition, Known, NotEvaluable, NotKnown
 from assent.contracts import (
     Approvers,
     Execution,
@@ -39,13 +39,27 @@ class Asking(Frozen):
     """All of them, with the defaults that were left out."""
     requester: Identity
     conversation: str | None
-    """The chat that it was asked for in, as far as the agent said."""
+    """The chat that it was asked for in."""
+    chat_is_known: bool = True
+    """Whether that is so: not where it answers a message, and nobody has said in which chat that is."""
 
     @classmethod
-    def of(cls, payload: str, requester: Identity, conversation: str | None) -> Self:
+    def of(cls, payload: str, requester: Identity, conversation: str | None, *, chat_is_known: bool = True) -> Self:
         """The call of a canonical payload: conditions see what was shown and hashed, and nothing else."""
         call = json.loads(payload)
-        return cls(tool=call["tool"], arguments=call["arguments"], requester=requester, conversation=conversation)
+        return cls(
+            tool=call["tool"],
+            arguments=call["arguments"],
+            requester=requester,
+            conversation=conversation,
+            chat_is_known=chat_is_known,
+        )
+
+    @property
+    def unknown(self) -> frozenset[str]:
+        """What a rule may ask for and nobody knows of who asks, and where: everybody has ids of every kind."""
+        kinds = (kind for kind in ID_KINDS if getattr(self.requester, kind) is None)
+        return frozenset((*kinds, *(() if self.chat_is_known else ("conversation",))))
 
 
 class Effective(Frozen):
@@ -70,6 +84,8 @@ class Effective(Frozen):
     """and who."""
     result_ttl: timedelta | None
     result_fallback: Fallback | None
+    in_doubt: tuple[str, ...] = ()
+    """What would have to be known to be sure of it: ids of the requester, the conversation."""
 
 
 class Trial(Frozen):
@@ -80,6 +96,8 @@ class Trial(Frozen):
     why: str
     is_broken: bool = False
     """Whether it applies only because nobody can say whether it does: such a call is denied."""
+    in_doubt: tuple[str, ...] = ()
+    """What would have to be known to say whether it applies."""
 
 
 class Rules:
@@ -130,12 +148,22 @@ class Rules:
                 return
 
     def effective(self, manifest: Manifest, asking: Asking) -> Effective:
-        """What holds for a call of this tool."""
+        """What holds for a call of this tool. Where rules are in doubt, it must hold whether they apply or not."""
+        holds = _declared(manifest)
+        doubtful: list[tuple[WrittenRule, Trial]] = []
         for rule, trial in zip(self.rules, self.trials(asking), strict=False):
             if trial.applies:
-                found = Rule(name=rule.name, policy_sha256=self.sha256)
-                return _broken(manifest, found, trial) if trial.is_broken else _ruled(manifest, asking, rule, found)
-        return _declared(manifest)
+                holds = self._as_ruled(manifest, asking, rule, trial)
+            elif trial.in_doubt:
+                doubtful.append((rule, trial))
+        for rule, trial in doubtful:
+            if _differ(holds, self._as_ruled(manifest, asking, rule, trial)):
+                return _doubted(manifest, Rule(name=rule.name, policy_sha256=self.sha256), trial)
+        return holds
+
+    def _as_ruled(self, manifest: Manifest, asking: Asking, rule: WrittenRule, trial: Trial) -> Effective:
+        found = Rule(name=rule.name, policy_sha256=self.sha256)
+        return _broken(manifest, found, trial) if trial.is_broken else _ruled(manifest, asking, rule, found)
 
 
 NO_RULES = Rules((), "")
@@ -149,6 +177,7 @@ def _known(asking: Asking) -> Known:
         tool=asking.tool,
         requester=asking.requester.model_dump(exclude_none=True),
         conversation=asking.conversation,
+        unknown=asking.unknown,
     )
 
 
@@ -156,24 +185,49 @@ def _trial(rule: WrittenRule, asking: Asking, known: Known) -> Trial:
     def misses(why: str) -> Trial:
         return Trial(rule=rule.name, applies=False, why=why)
 
+    doubts: dict[str, frozenset[str]] = {}
     if rule.tools is not None and not any(fnmatchcase(asking.tool, pattern) for pattern in rule.tools):
         return misses(f"tools: {asking.tool} is none of {', '.join(rule.tools)}")
     if rule.requesters is not None and not _is_one_of(asking.requester, rule.requesters):
-        return misses(f"requesters: {asking.requester} is none of {', '.join(map(str, rule.requesters))}")
-    if rule.conversations is not None and asking.conversation not in rule.conversations:
+        kinds = _telling_apart(asking.requester, rule.requesters)
+        if not kinds:
+            return misses(f"requesters: {asking.requester} is none of {', '.join(map(str, rule.requesters))}")
+        doubts["requesters"] = kinds
+    if rule.conversations is not None and not asking.chat_is_known:
+        doubts["conversations"] = frozenset({"conversation"})
+    elif rule.conversations is not None and asking.conversation not in rule.conversations:
         said = asking.conversation or "no conversation"
         return misses(f"conversations: {said} is none of {', '.join(rule.conversations)}")
+    broken, missing = None, frozenset[str]()
     try:
         if rule.when is not None and not rule.when.holds(known):
             return misses(f"when: {rule.when.text} is false")
+    except NotKnown as error:
+        missing = error.facts
+        if error.is_expected:
+            doubts["when"] = missing
+        else:
+            broken = f"when: {_unknown(rule.when, error)}"
     except NotEvaluable as error:
-        return Trial(rule=rule.name, applies=True, why=f"when: {_unknown(rule.when, error)}", is_broken=True)
+        broken = f"when: {_unknown(rule.when, error)}"
+    in_doubt = tuple(sorted(missing.union(*doubts.values())))
+    if doubts:
+        why = f"{', '.join(doubts)}: not known: {', '.join(in_doubt)}"
+        return Trial(rule=rule.name, applies=False, why=why, is_broken=broken is not None, in_doubt=in_doubt)
+    if broken is not None:
+        return Trial(rule=rule.name, applies=True, why=broken, is_broken=True, in_doubt=in_doubt)
     named = [key for key in ("tools", "requesters", "conversations", "when") if getattr(rule, key) is not None]
     return Trial(rule=rule.name, applies=True, why=f"{', '.join(named)} match" if named else "it is about every call")
 
 
 def _is_one_of(person: Identity, people: tuple[Identity, ...]) -> bool:
     return any(other.within(person.tenant_key).is_same_person(person) for other in people)
+
+
+def _telling_apart(person: Identity, people: tuple[Identity, ...]) -> frozenset[str]:
+    """The kinds of id by which it could be said whether a person is one of those with whom nothing is in common."""
+    doubtful = (other for other in people if other.within(person.tenant_key).may_be(person))
+    return frozenset(kind for other in doubtful for kind in ID_KINDS if getattr(other, kind) is not None)
 
 
 def _unknown(condition: Condition | None, error: NotEvaluable) -> str:
@@ -209,6 +263,7 @@ def _ruled(manifest: Manifest, asking: Asking, rule: WrittenRule, found: Rule) -
     denied = declared.denied if permission.execution is Execution.DENY else None
     if rule.execution is Execution.DENY:
         denied = f"the operator's rule {rule.name!r} does not allow it" + (f": {rule.reason}" if rule.reason else "")
+    warnings, in_doubt = _warnings(rule, _known(asking))
     set_here = {
         "approvers": _stages(rule),
         **{name: getattr(rule, name) for name in ("risk", "ttl", "remember_for", "remind_after", "escalate_after")},
@@ -219,21 +274,43 @@ def _ruled(manifest: Manifest, asking: Asking, rule: WrittenRule, found: Rule) -
             **{name: value for name, value in set_here.items() if value is not None},
             "permission": permission,
             "denied": denied,
-            "warnings": tuple(_warnings(rule, _known(asking))),
+            "warnings": warnings,
+            "in_doubt": in_doubt,
             "rule": found,
         }
     )
 
 
+def _differ(one: Effective, other: Effective) -> bool:
+    """Whether it makes a difference for a call which of the two holds; one that may not run may not run either way."""
+    if one.denied and other.denied:
+        return False
+    by_name = {"rule", "in_doubt"}
+    return one.model_dump(exclude=by_name) != other.model_dump(exclude=by_name)
+
+
+def _doubted(manifest: Manifest, found: Rule, trial: Trial) -> Effective:
+    """Nobody can say whether the rule applies, and it makes a difference: as long as that is so, nothing runs."""
+    denied = (
+        f"whether the operator's rule {found.name!r} applies cannot be said ({trial.why}), and it would make a "
+        "difference, so it is denied; name the requester by these ids, and the chat"
+    )
+    return _stopped(manifest, found, denied).model_copy(update={"in_doubt": trial.in_doubt})
+
+
+def _stopped(manifest: Manifest, found: Rule, denied: str) -> Effective:
+    declared = _declared(manifest)
+    permission = declared.permission.model_copy(update={"execution": Execution.DENY})
+    return declared.model_copy(update={"permission": permission, "denied": denied, "rule": found})
+
+
 def _broken(manifest: Manifest, found: Rule, trial: Trial) -> Effective:
     """Nobody can say whether the rule applies: as long as that is so, nothing runs."""
-    declared = _declared(manifest)
     denied = (
         f"the operator's rule {found.name!r} cannot be applied ({trial.why}), so it is denied; "
         "let the condition ask first whether a value is there, as in has(arguments.x) && …"
     )
-    permission = declared.permission.model_copy(update={"execution": Execution.DENY})
-    return declared.model_copy(update={"permission": permission, "denied": denied, "rule": found})
+    return _stopped(manifest, found, denied).model_copy(update={"in_doubt": trial.in_doubt})
 
 
 def _stages(rule: WrittenRule) -> Approvers | None:
@@ -243,14 +320,18 @@ def _stages(rule: WrittenRule) -> Approvers | None:
     return first.model_copy(update={"then": tuple(then)})
 
 
-def _warnings(rule: WrittenRule, known: Known) -> Iterator[str]:
-    """The sentences whose condition holds, and those of which nobody can say whether it does."""
+def _warnings(rule: WrittenRule, known: Known) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The sentences whose condition holds or cannot be answered; and what would have to be known for that."""
+    said, unknown = [], set[str]()
     for warning in rule.warnings:
         try:
-            if warning.when is None or warning.when.holds(known):
-                yield warning.text
+            holds = warning.when is None or warning.when.holds(known)
+        except NotKnown as error:
+            holds, unknown = True, unknown | error.facts
         except NotEvaluable:
-            yield warning.text
+            holds = True
+        said += [warning.text] if holds else []
+    return tuple(said), tuple(sorted(unknown))
 
 
 def objection(plan: Plan, effective: Effective, approved_by: tuple[Identity, ...]) -> str | None:

@@ -16,6 +16,7 @@ from assent.errors import (
     InvalidRequest,
     NotAllowed,
     NotFrozen,
+    QuotaExceeded,
     RulingRefused,
     Unavailable,
     Unhashable,
@@ -47,6 +48,7 @@ class Code(StrEnum):
     NOT_FROZEN = "not_frozen"
     RULING_REFUSED = "ruling_refused"
     TOO_LARGE = "too_large"
+    QUOTA_EXCEEDED = "quota_exceeded"
     UNAVAILABLE = "unavailable"
     FAULT = "fault"
 
@@ -73,6 +75,9 @@ class Problem(Frozen):
     pending: str | None = Field(None, description="The open approval that holds the conversation.")
     how: str | None = Field(None, description="How the approval was ended from outside.")
     why: str | None = Field(None, description="Why a ruling was refused: not_certain, wrong_hash, or refused.")
+    quota: str | None = Field(None, description="The quota that is used up.")
+    limit: int | None = Field(None, description="How much it allows.")
+    retry_after: int | None = Field(None, description="In how many seconds it is worth asking again.")
     errors: tuple[Flaw, ...] = ()
 
 
@@ -197,6 +202,12 @@ _KINDS = {
         certain=_NOTHING,
         advice="Store the large part elsewhere and pass a reference to it.",
     ),
+    Code.QUOTA_EXCEEDED: _Kind(
+        status=429,
+        title="A quota is used up",
+        certain=_NOTHING,
+        advice="Wait as long as Retry-After says, or let open requests end; an operator can raise the quota.",
+    ),
     Code.UNAVAILABLE: _Kind(
         status=503,
         title="Temporal or the workers did not answer",
@@ -216,7 +227,7 @@ _WHY = {"NotCertain": "not_certain", "WrongHash": "wrong_hash"}
 """Why a ruling is refused: as the workflow says it, and as it travels."""
 
 
-def problem(code: Code, detail: str, *, errors: tuple[Flaw, ...] = (), **about: str | None) -> Problem:
+def problem(code: Code, detail: str, *, errors: tuple[Flaw, ...] = (), **about: str | int | None) -> Problem:
     """A problem with what its kind always says."""
     kind = _KINDS[code]
     return Problem(
@@ -253,6 +264,10 @@ def problem_of(error: AssentError) -> Problem:
         case RulingRefused():
             why = _WHY.get(error.code, "refused")
             return problem(Code.RULING_REFUSED, error.why, approval_id=error.approval_id, why=why)
+        case QuotaExceeded():
+            return problem(
+                Code.QUOTA_EXCEEDED, said, quota=error.quota, limit=error.limit, retry_after=error.retry_after
+            )
         case NotAllowed():
             return problem(Code.FORBIDDEN, said)
         case Unavailable():
@@ -279,6 +294,8 @@ def error_of(found: Problem) -> AssentError:
         case Problem(code=Code.RULING_REFUSED, approval_id=str(approval_id)):
             code = next((code for code, why in _WHY.items() if why == found.why), "Refused")
             return RulingRefused(approval_id, code, found.detail)
+        case Problem(code=Code.QUOTA_EXCEEDED, quota=str(quota), limit=int(limit), retry_after=int(retry_after)):
+            return QuotaExceeded(quota, limit, retry_after)
         case Problem(status=401 | 403):
             return NotAllowed(" ".join(f"{part.rstrip('.')}." for part in (found.detail, found.advice) if part))
         case Problem(status=400 | 413 | 422):

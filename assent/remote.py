@@ -29,9 +29,10 @@ from assent.contracts import (
     VerdictKind,
 )
 from assent.door import Approval, FrozenReview, ToolDescription
-from assent.errors import ApprovalNotFound, AssentError, InvalidRequest, Unavailable
+from assent.errors import ApprovalNotFound, AssentError, InvalidRequest, QuotaExceeded, Unavailable
 from assent.messages import AuditRecord, RevokedKind, Withdrawal
 from assent.problems import MEDIA_TYPE, Code, Problem, error_of
+from assent.quotas import Quota
 from assent.wire import (
     ApprovalList,
     ApprovalView,
@@ -42,6 +43,7 @@ from assent.wire import (
     NewCancellation,
     NewDecision,
     NewRuling,
+    PolicyView,
     Revoked,
     SettlementView,
     ToolList,
@@ -156,6 +158,10 @@ class HttpDoor:
     async def tools(self) -> list[ToolDescription]:
         return [*_read(await self._insist("GET", "/v1/tools"), ToolList).tools]
 
+    async def rules(self) -> PolicyView:
+        """The operator's policy, and all that the tools say of themselves; for tokens that may read them."""
+        return _read(await self._insist("GET", "/v1/policy"), PolicyView)
+
     async def audit(self, approval_id: str) -> list[AuditRecord]:
         return [*_read(await self._insist("GET", f"/v1/audit/{path_segment(approval_id)}"), AuditTrail).entries]
 
@@ -221,6 +227,9 @@ class HttpDoor:
             try:
                 yield _read(await self._send("GET", path, within=_WAIT + _ANSWER_WITHIN), answer)
                 pauses = _pauses()
+            except QuotaExceeded as error:
+                _log.warning("%s is still waited for: %s", path.partition("?")[0], error)
+                await asyncio.sleep(error.retry_after)
             except Unavailable as error:
                 _log.warning("%s is still waited for: %s", path.partition("?")[0], error)
             await asyncio.sleep(next(pauses))
@@ -237,6 +246,10 @@ class HttpDoor:
             except Unavailable:
                 if clock() + pause >= give_up:
                     raise
+            except QuotaExceeded as error:
+                if error.quota != Quota.REQUESTS or clock() + error.retry_after >= give_up:
+                    raise
+                pause = max(pause, error.retry_after)
             await asyncio.sleep(pause)
         raise AssertionError("pauses never end")
 
@@ -295,7 +308,7 @@ def _refusal(response: httpx.Response) -> AssentError:
 
 def _asked(request: Request) -> dict[str, Any]:
     """What is sent of a request: its arguments as they are, so that what JSON cannot carry is refused."""
-    ours = {"surface", "asked_by", "bundle_id", "arguments"}
+    ours = {"surface", "asked_by", "arguments", "bundle_id", "is_bound_to_chat"}
     return {**request.model_dump(mode="json", exclude=ours, exclude_none=True), "arguments": request.arguments}
 
 

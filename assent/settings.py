@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from assent.contracts import Identity
@@ -34,7 +42,8 @@ def _seconds(value: object) -> object:
 
 
 def _signing(secret: SecretStr) -> SecretStr:
-    signing_key(secret.get_secret_value())
+    for each in secret.get_secret_value().split():
+        signing_key(each)
     return secret
 
 
@@ -82,7 +91,7 @@ class Settings(BaseSettings):
     """The token that callbacks carry."""
     feishu_domain: Annotated[str, AfterValidator(_domain)] = Field(default="feishu", validate_default=True)
     """`feishu`, `lark`, or an address of your own."""
-    feishu_tenant_key: str = ""
+    feishu_tenant_key: str = Field(default="", validate_default=True)
     """The company whose people are meant where an identity names no tenant; callbacks of others are refused."""
     operators: Annotated[tuple[Identity, ...], NoDecode] = ()
     """Who may settle frozen calls, separated by spaces: `open_id:ou_1 open_id:ou_2,union_id:on_2`."""
@@ -105,10 +114,30 @@ class Settings(BaseSettings):
     tokens: OptionalPath = None
     """The file with the tokens of the agents."""
     callback_secret: Annotated[SecretStr, AfterValidator(_signing)] = SecretStr("")
-    """Signs completion callbacks, as Standard Webhooks are: `whsec_` and base64, or any text."""
+    """Signs completion callbacks of agents that have no secret of their own; two, separated by a space, both do.
+
+    As Standard Webhooks are signed: `whsec_` and base64, or any text.
+    """
+    callback_secrets: OptionalPath = None
+    """The file with the secrets of the agents, a TOML file that is read again when it changes."""
+    requester_pending: Annotated[int, Field(ge=0)] = 100
+    """How many approvals may be open on one person's behalf; 0 for any number."""
+    chat_requests_per_hour: Annotated[int, Field(ge=0)] = 100
+    """How many requests may be shown in one chat; 0 for any number."""
     host: str = "127.0.0.1"
-    """Where the webhook listens."""
-    port: Annotated[int, Field(ge=0, le=65535)] = 8500
+    """Where the API or the webhook listens."""
+    port: Annotated[int, Field(ge=0, le=65535)] | None = None
+    """And on which port; else the API on 8500, the webhook on 8501."""
+
+    @field_validator("feishu_tenant_key")
+    @classmethod
+    def _one_company(cls, value: str, info: ValidationInfo) -> str:
+        if info.data.get("feishu_app_id") and not value.strip():
+            raise ValueError(
+                "say which company this app belongs to: without it, clicks of every other company would count. "
+                "docs/feishu.md says where its key is found"
+            )
+        return value.strip()
 
     @field_validator("operators", mode="before")
     @classmethod

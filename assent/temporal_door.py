@@ -48,6 +48,7 @@ from assent.errors import (
     ApprovalNotFound,
     AssentError,
     ConversationBusy,
+    QuotaExceeded,
     Unavailable,
 )
 from assent.judgement import after_ending
@@ -55,6 +56,8 @@ from assent.messages import (
     Asked,
     AuditRecord,
     BundleAsked,
+    FrozenStanding,
+    LateDecision,
     Policy,
     Recall,
     Recalled,
@@ -63,6 +66,8 @@ from assent.messages import (
     VerdictQuestion,
     Withdrawal,
 )
+from assent.quotas import AgentLimits
+from assent.reader import LedgerReader, Stored
 from assent.temporal import NO_SERVER, ended_as, no_answer, unavailable
 from assent.temporal_ledger import TemporalLedger
 from assent.temporal_lists import listed_approvals
@@ -76,15 +81,16 @@ _LEDGER_SHARE = 0.75
 """How much of its time a late decision spends on asking the ledger, before it asks Temporal."""
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
+NO_LIMITS = AgentLimits()
 
 
 class TemporalDoor:
-    """Approvals through a Temporal client."""
+    """Approvals through a Temporal client; what is read of the ledger, through a reader, if there is one."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, reader: LedgerReader | None = None) -> None:
         self._client = client
-        self._reviews = TemporalReviews(client, self._recall)
-        self._ledger = TemporalLedger(self._recall, self._open_state)
+        self._ledger = TemporalLedger(reader, self._open_state)
+        self._reviews = TemporalReviews(client, self._recall, self._ledger)
 
     # Reviews
 
@@ -99,7 +105,15 @@ class TemporalDoor:
 
     async def settled(self, approval_id: str) -> Settlement | None:
         """What was settled of a frozen call, if anything was."""
-        return await self._reviews.settled(approval_id)
+        return await self._ledger.settled(approval_id)
+
+    async def was_settled(self, approval_id: str) -> Settlement | None:
+        """The same; for who cannot read the ledger, who settled it and how, without the content and the words."""
+        return await self._reviews.was_settled(approval_id)
+
+    async def frozen_standing(self, approval_id: str) -> FrozenStanding:
+        """Where an approval stands whose call may have happened. Raises NotFrozen where there is no such question."""
+        return await self._reviews.standing(approval_id)
 
     async def review(self, approval_id: str) -> Review:
         """The open question of a frozen call. Raises NotFrozen where there is none."""
@@ -111,13 +125,22 @@ class TemporalDoor:
         return self._ledger.inbox(actor)
 
     async def result(self, approval_id: str, *, actor: Identity) -> str | None:
+        found = await self.stored_result(approval_id, actor)
+        return await found.text() if found else None
+
+    async def stored_result(self, approval_id: str, actor: Identity) -> Stored | None:
+        """The result that waits to be released, to be read piece by piece."""
         return await self._ledger.result(approval_id, actor)
 
     def grants(self) -> AsyncIterator[Grant]:
         return self._ledger.grants()
 
     async def revoke(self, grant_id: str, *, actor: Identity, surface: Surface = Surface.CLIENT) -> RevokedKind:
-        return await self._ledger.revoke(grant_id, actor, surface)
+        question = Recall(kind=RecallKind.REVOKE, grant_id=grant_id, actor=actor, surface=surface)
+        revoked = (await self._recall(question)).revoked
+        if revoked is None:
+            raise Unavailable("the approvals worker does not know how to revoke; start a newer one and try again")
+        return revoked
 
     async def policy(self) -> Policy | None:
         """The operator's policy in force, if there is one."""
@@ -128,16 +151,16 @@ class TemporalDoor:
 
     # Asking
 
-    async def request(self, request: Request, *, in_doubt: bool) -> bool:
-        started = await self._start(request)
+    async def request(self, request: Request, *, in_doubt: bool, limits: AgentLimits = NO_LIMITS) -> bool:
+        started = await self._start(request, limits)
         if started and in_doubt:
             await self._prepared(request.approval_id)
         return started
 
-    async def request_many(self, requests: tuple[Request, ...]) -> None:
+    async def request_many(self, requests: tuple[Request, ...], *, limits: AgentLimits = NO_LIMITS) -> None:
         await self._start_bundle(requests)
         asked = await asyncio.gather(
-            *(self.request(request, in_doubt=True) for request in requests), return_exceptions=True
+            *(self.request(request, in_doubt=True, limits=limits) for request in requests), return_exceptions=True
         )
         for trouble in asked:
             if isinstance(trouble, BaseException):
@@ -162,7 +185,7 @@ class TemporalDoor:
         except RPCError as error:
             raise unavailable(error) from error
 
-    async def _start(self, request: Request) -> bool:
+    async def _start(self, request: Request, limits: AgentLimits) -> bool:
         """Start the approval, or see that the same request started it before. Tells which."""
         digest = request.sha256
         attributes = {names.STATUS: Phase.PREPARING, names.TOOL: request.tool, names.REQUESTER: str(request.requester)}
@@ -173,7 +196,7 @@ class TemporalDoor:
             try:
                 await self._client.start_workflow(
                     names.APPROVAL,
-                    Asked(request=request),
+                    Asked(request=request, limits=limits),
                     id=names.approval_workflow(request.approval_id),
                     task_queue=names.APPROVALS_QUEUE,
                     id_reuse_policy=reuse,
@@ -208,11 +231,15 @@ class TemporalDoor:
         except (Unavailable, ApprovalNotFound):
             return
         if state.phase is Phase.CLOSED and state.status is None:
-            await self.outcome(approval_id)  # says why it was refused
+            await self._result(approval_id)  # says why it was refused
 
     # Looking
 
     async def outcome(self, approval_id: str) -> Outcome:
+        return await self._ledger.ending(approval_id) or await self._result(approval_id)
+
+    async def _result(self, approval_id: str) -> Outcome:
+        """How the approval's own workflow ends, or what it says of why it did not begin."""
         workflow = self._workflow(approval_id)
         while True:
             try:
@@ -222,7 +249,7 @@ class TemporalDoor:
                     raise _failure(approval_id, error) from error
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
-                    return await self._recorded_outcome(approval_id)
+                    return await self._ledger.outcome(approval_id)
                 if error.status not in NO_SERVER:
                     raise unavailable(error) from error
             await asyncio.sleep(1)
@@ -237,15 +264,9 @@ class TemporalDoor:
             raise unavailable(failure) from failure
         return status in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
 
-    async def _recorded_outcome(self, approval_id: str) -> Outcome:
-        recalled = await self._recall(Recall(kind=RecallKind.RECORD, approval_id=approval_id))
-        if recalled.outcome is not None:
-            return recalled.outcome
-        if recalled.state is not None:
-            raise ApprovalInterrupted(approval_id, "ended and forgotten")
-        raise ApprovalNotFound(approval_id)
-
     async def state(self, approval_id: str, within: timedelta = _RECALL_WITHIN) -> State:
+        if ended := await self._ledger.ended(approval_id):
+            return ended
         try:
             return await self._prepared_state(approval_id, within)
         except ApprovalNotFound:
@@ -253,24 +274,27 @@ class TemporalDoor:
 
     async def recorded_state(self, approval_id: str) -> State:
         """The approval as the ledger knows it, also of one that was ended by hand or that Temporal has forgotten."""
-        recalled = await self._recall(Recall(kind=RecallKind.RECORD, approval_id=approval_id))
-        if recalled.state is None:
-            raise ApprovalNotFound(approval_id)
-        return recalled.state
+        return await self._ledger.state(approval_id)
 
     async def _prepared_state(self, approval_id: str, within: timedelta) -> State:
         give_up = asyncio.get_running_loop().time() + within.total_seconds()
+        pause = 0.05
         while True:
             try:
                 state = await self._ask(approval_id, names.STATE, None, State, within)
             except ApprovalInterrupted:
-                await self.outcome(approval_id)  # says how it was ended
+                await self._result(approval_id)  # says how it was ended
                 raise
             if state.phase is not Phase.PREPARING or asyncio.get_running_loop().time() > give_up:
                 return state
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, 0.5)
 
     async def content(self, approval_id: str) -> str:
+        return await (await self.stored_content(approval_id)).text()
+
+    async def stored_content(self, approval_id: str) -> Stored:
+        """The whole result of an approval that has ended, to be read piece by piece."""
         found = await self._ledger.content(approval_id)
         if found is None:
             raise Unavailable(f"the ledger no longer holds the result of approval {approval_id!r}")
@@ -328,7 +352,7 @@ class TemporalDoor:
     async def _late_verdict(self, approval_id: str, decision: Decision, within: timedelta) -> Verdict | None:
         """The approval is not open: the ledger's record answers, or Temporal's last word. None: it just opened."""
         answered = True
-        question = Recall(kind=RecallKind.VERDICT, approval_id=approval_id, decision=decision)
+        question = Recall(kind=RecallKind.VERDICT, approval_id=approval_id, decision=LateDecision.of(decision))
         try:
             recalled = await self._recall(question, within * _LEDGER_SHARE)
             if recalled.verdict is not None and recalled.verdict.kind is not VerdictKind.MISSING:
@@ -435,6 +459,8 @@ def _failure(approval_id: str, error: WorkflowFailureError) -> AssentError:
             return ApprovalConflict(approval_id)
         case ApplicationError(type="ConversationBusy") as busy:
             return ConversationBusy(*busy.details)
+        case ApplicationError(type="QuotaExceeded") as exceeded:
+            return QuotaExceeded(*exceeded.details)
         case TerminatedError():
             return ApprovalInterrupted(approval_id, "terminated")
         case CancelledError():

@@ -1,104 +1,147 @@
-"""What the ledger knows, and what waits for whom, asked through Temporal by who has no database."""
+"""What the ledger knows, and what waits for whom, for who is connected to Temporal and has a reader."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from contextlib import suppress
+from typing import TypeVar
 
-from assent.contracts import Grant, Identity, Manifest, Phase, State, Surface
-from assent.errors import ApprovalInterrupted, ApprovalNotFound, AssentError, Unavailable
+from assent.contracts import Grant, Identity, Manifest, Outcome, Phase, Settlement, State
+from assent.errors import ApprovalInterrupted, ApprovalNotFound, AssentError, LedgerNeeded, Unavailable
 from assent.inbox import awaits
-from assent.messages import AuditRecord, Policy, Recall, Recalled, RecallKind, RevokedKind
+from assent.messages import AuditRecord, Policy, ReviewRecord
+from assent.reader import LedgerReader, Stored
 
 _AT_ONCE = 16
 """How many approvals are asked at the same time how they stand."""
+_PAGE = 100
+"""How many lines are read at once."""
 
-Recalling = Callable[[Recall], Awaitable[Recalled]]
+_Line = TypeVar("_Line")
 Asking = Callable[[str], Awaitable[State]]
 """Asks one open approval how it stands."""
+_Page = Callable[[int, int], Awaitable[tuple[tuple[_Line, ...], int | None]]]
 
 
 class TemporalLedger:
-    """Questions to the ledger, each answered by a worker that has one."""
+    """Questions to the ledger, by whoever has a reader; without one they say what is missing."""
 
-    def __init__(self, recall: Recalling, ask: Asking) -> None:
-        self._recall = recall
+    def __init__(self, reader: LedgerReader | None, ask: Asking) -> None:
+        self._reader = reader
         self._ask = ask
 
-    async def content(self, approval_id: str) -> str | None:
-        """The whole result of an approval that has ended, as JSON."""
-        return await self._text(RecallKind.CONTENT, approval_id=approval_id)
+    @property
+    def reader(self) -> LedgerReader:
+        if self._reader is None:
+            raise LedgerNeeded
+        return self._reader
+
+    @property
+    def can_read(self) -> bool:
+        return self._reader is not None
+
+    async def ended(self, approval_id: str) -> State | None:
+        """An approval that is on record as ended; None of any other, also where nobody can read the record."""
+        state = await self._reader.state(approval_id) if self._reader and self._reader.is_at_hand else None
+        return state if state is not None and state.phase is Phase.CLOSED else None
+
+    async def ending(self, approval_id: str) -> Outcome | None:
+        """How an approval ended, if that is on record; a ledger out of reach stops nobody who waits for it."""
+        if self._reader and self._reader.is_at_hand:
+            with suppress(Unavailable):
+                return await self._reader.outcome(approval_id)
+        return None
+
+    async def state(self, approval_id: str) -> State:
+        state = await self.reader.state(approval_id)
+        if state is None:
+            raise ApprovalNotFound(approval_id)
+        return state
+
+    async def outcome(self, approval_id: str) -> Outcome:
+        if outcome := await self.reader.outcome(approval_id):
+            return outcome
+        await self.state(approval_id)  # says if there is no such approval
+        raise ApprovalInterrupted(approval_id, "ended and forgotten")
+
+    async def settled(self, approval_id: str) -> Settlement | None:
+        return await self.reader.settlement(approval_id)
+
+    async def review(self, approval_id: str) -> ReviewRecord | None:
+        """What is on record of the review of its call; None where the ledger is not at hand."""
+        if self._reader is None or not self._reader.is_at_hand:
+            return None
+        return await self._reader.review(approval_id)
+
+    async def content(self, approval_id: str) -> Stored | None:
+        """The whole result of an approval that has ended."""
+        return await self.reader.content(approval_id)
 
     async def manifests(self) -> list[Manifest]:
         """What the tools say of themselves."""
-        return [each async for page in self._pages(RecallKind.TOOLS) for each in page.manifests]
+        return [each async for each in _lines(self.reader.manifests)]
 
     async def records(self, approval_id: str) -> list[AuditRecord]:
         """What the audit says of one approval."""
-        return [each async for page in self._pages(RecallKind.AUDIT, approval_id=approval_id) for each in page.entries]
+        reader = self.reader
+        return [each async for each in _lines(lambda offset, limit: reader.records(approval_id, offset, limit))]
 
     async def policy(self) -> Policy | None:
         """The operator's policy in force, if there is one."""
-        return (await self._recall(Recall(kind=RecallKind.POLICY))).policy
+        return await self.reader.policy()
+
+    async def grants(self) -> AsyncIterator[Grant]:
+        """Every decision that was remembered, also those that no longer count."""
+        async for grant in _lines(self.reader.grants):
+            yield grant
 
     # What waits for people
 
     async def inbox(self, actor: Identity) -> AsyncIterator[State]:
         """What *actor* can decide now, the oldest first."""
-        answered, unanswered = 0, 0
-        async for page in self._pages(RecallKind.WAITING):
-            for start in range(0, len(page.approval_ids), _AT_ONCE):
-                some = page.approval_ids[start : start + _AT_ONCE]
-                for found in await asyncio.gather(*map(self._ask, some), return_exceptions=True):
-                    match found:
-                        case State():
-                            answered += 1
-                            if awaits(found, actor):
-                                yield found
-                        case ApprovalNotFound() | ApprovalInterrupted():
-                            pass  # it has ended since
-                        case AssentError():
-                            unanswered += 1
-                        case BaseException():
-                            raise found
+        reader, answered, unanswered = self.reader, 0, 0
+        async for batch in _batches(_lines(lambda offset, limit: reader.waiting(actor, offset, limit))):
+            for found in await asyncio.gather(*map(self._ask, batch), return_exceptions=True):
+                match found:
+                    case State():
+                        answered += 1
+                        if awaits(found, actor):
+                            yield found
+                    case ApprovalNotFound() | ApprovalInterrupted():
+                        pass  # it has ended since
+                    case AssentError():
+                        unanswered += 1
+                    case BaseException():
+                        raise found
         if unanswered and not answered:
             raise Unavailable("open approvals do not say how they stand: no approvals worker answers. Try again.")
 
-    async def result(self, approval_id: str, actor: Identity) -> str | None:
-        """The result that waits to be released, as JSON; None if none waits, also of what was withheld."""
+    async def result(self, approval_id: str, actor: Identity) -> Stored | None:
+        """The result that waits to be released; None if none waits, also of what was withheld."""
         try:
             if (await self._ask(approval_id)).phase is not Phase.REVIEWING:
                 return None
         except (ApprovalNotFound, ApprovalInterrupted):
             return None
-        return await self._text(RecallKind.RESULT, approval_id=approval_id, actor=actor)
+        return await self.reader.result(approval_id, actor=actor)
 
-    # What people said once for all
 
-    async def grants(self) -> AsyncIterator[Grant]:
-        """Every decision that was remembered, also those that no longer count."""
-        async for page in self._pages(RecallKind.GRANTS):
-            for grant in page.grants:
-                yield grant
+async def _lines(page: _Page[_Line]) -> AsyncIterator[_Line]:
+    """Line after line, until there is no more."""
+    offset: int | None = 0
+    while offset is not None:
+        lines, offset = await page(offset, _PAGE)
+        for line in lines:
+            yield line
 
-    async def revoke(self, grant_id: str, actor: Identity, surface: Surface) -> RevokedKind:
-        """Let a remembered decision no longer count."""
-        question = Recall(kind=RecallKind.REVOKE, grant_id=grant_id, actor=actor, surface=surface)
-        revoked = (await self._recall(question)).revoked
-        if revoked is None:
-            raise Unavailable("the approvals worker does not know how to revoke; start a newer one and try again")
-        return revoked
 
-    async def _text(self, kind: RecallKind, **about: Any) -> str | None:
-        chunks = [page.chunk async for page in self._pages(kind, **about)]
-        known = [chunk for chunk in chunks if chunk is not None]
-        return "".join(known) if len(known) == len(chunks) else None
-
-    async def _pages(self, kind: RecallKind, **about: Any) -> AsyncIterator[Recalled]:
-        """Answer after answer, until there is no more."""
-        offset: int | None = 0
-        while offset is not None:
-            recalled = await self._recall(Recall(kind=kind, offset=offset, **about))
-            yield recalled
-            offset = recalled.next_offset
+async def _batches(ids: AsyncIterator[str]) -> AsyncIterator[list[str]]:
+    batch: list[str] = []
+    async for each in ids:
+        batch.append(each)
+        if len(batch) == _AT_ONCE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -17,6 +17,7 @@ from assent.contracts import (
     Grant,
     Id,
     Identity,
+    Manifest,
     Outcome,
     Phase,
     Remember,
@@ -29,7 +30,7 @@ from assent.contracts import (
     WhenPending,
 )
 from assent.door import MOST_CALLS, Approval, FrozenReview, ToolDescription
-from assent.messages import AuditRecord, RevokedKind
+from assent.messages import AuditRecord, Policy, RevokedKind
 from assent.texts import with_sentence
 
 MAX_WAIT = 60
@@ -244,6 +245,13 @@ class Revoked(Frozen):
 
 class ToolList(Frozen):
     tools: tuple[ToolDescription, ...]
+
+
+class PolicyView(Frozen):
+    """The operator's policy in force, and all that the tools say of themselves."""
+
+    policy: Policy | None
+    tools: tuple[Manifest, ...]
 
 
 class AuditTrail(Frozen):

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: approvals beside bare workflows, callbacks beside a bare endpoint, all in one run."""
+"""`python -m benchmarks`: approvals beside bare workflows and beside sick chats, callbacks beside a bare endpoint."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ import asyncpg
 import psutil
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 
+import simulator
 from assent import Assent
 from assent.settings import Settings
 from assent.temporal_door import TemporalDoor
-from benchmarks import callbacks, footprints, measure, processes, tables
+from benchmarks import callbacks, footprints, measure, processes, sick, tables
 from benchmarks.callbacks import Bare, Clicks, Durable, SetAside, Target
-from benchmarks.flows import Approvals, OnceAsked, Plain, Unasked, Variant, pay
+from benchmarks.flows import Approvals, OnceAsked, Plain, Unasked, Variant, pay, registry
 from benchmarks.processes import Process
 from benchmarks.workflows import BareWorkflow, PlainWorkflow, ShapeWorkflow
 from ledger import Ledger
 from tests.parts import PostgresServer, TemporalServer
+from tests.simulated import served
 from workers.setup import set_up
+from workers.tools import tool_workers
 
 ROUNDS = 3
 WARM_UP = 10
@@ -48,7 +51,9 @@ BARE_CALLS, CLICKS = 1000, 100
 """Callbacks of one kind in one round."""
 CLICKING = 30
 """Seconds that the rounds of callbacks may take."""
-LIMIT = 300
+SICKNESS = 150
+"""Seconds that approvals beside sick chats may take."""
+LIMIT = 450
 """Seconds after which the run is given up."""
 
 
@@ -65,6 +70,7 @@ async def main() -> None:
             async with _unasked(directory, temporal) as variants:
                 await _measure_unasked(variants, {"Temporal": _temporal_process()})
             await _measure_callbacks(directory, temporal, feishu)
+            await _measure_sick(directory, temporal, postgres)
             tables.progress(f"imports, {footprints.REPETITIONS} times each")
             tables.show_footprints(await footprints.footprints())
 
@@ -134,7 +140,7 @@ async def _variants(
     """All variants with their workers running; the first is what the others are compared with."""
     clients = [await temporal.client(namespace) for namespace in ("default", "n0", "n1", "n2", "n3", "n4")]
     unused = Settings(database_url=_sqlite(directory, "unused"))
-    with_cards = Settings(database_url=_sqlite(directory, "cards"), **_feishu_settings(feishu))
+    with_cards = Settings(database_url=_sqlite(directory, "cards"), **_feishu_settings(feishu.url))
     bare, shape, unkept, kept = "bare workflow", "an approval's events only", "approval without ledger", "on SQLite"
     variants: list[Variant] = [
         Plain(bare, clients[0], unused, BareWorkflow),
@@ -154,14 +160,14 @@ async def _measure_callbacks(directory: Path, temporal: TemporalServer, feishu: 
     """The webhook and what it is compared with, all in processes of their own, over two namespaces."""
     async with AsyncExitStack() as stack:
         bare, ours = await temporal.client("n5"), await temporal.client("n6")
-        settings = Settings(database_url=_sqlite(directory, "webhook"), **_feishu_settings(feishu))
+        settings = Settings(database_url=_sqlite(directory, "webhook"), **_feishu_settings(feishu.url))
         await set_up(ours, settings)
         ledger = Ledger.open(settings.database_url)
         await ledger.publish([pay.manifest], datetime.now(UTC))
         await ledger.dispose()
         plain = {"TEMPORAL_ADDRESS": temporal.address, "TEMPORAL_NAMESPACE": "n5", "ASSENT_PORT": "0"}
         said = plain | {"TEMPORAL_NAMESPACE": "n6", "ASSENT_DATABASE_URL": settings.database_url}
-        said |= {f"ASSENT_{name.upper()}": value for name, value in _feishu_settings(feishu).items()}
+        said |= {f"ASSENT_{name.upper()}": value for name, value in _feishu_settings(feishu.url).items()}
         endpoint = await _started(stack, processes.start(directory, "benchmarks.bare", "endpoint", **plain))
         await _started(stack, processes.start(directory, "benchmarks.bare", "worker", **plain))
         webhook = await _started(stack, processes.start(directory, "workers.webhook", **said))
@@ -180,14 +186,42 @@ async def _measure_callbacks(directory: Path, temporal: TemporalServer, feishu: 
         tables.show_callbacks([target.name for target in targets], rounds)
 
 
+async def _measure_sick(directory: Path, temporal: TemporalServer, postgres: PostgresServer) -> None:
+    """Healthy approvals without and with sick chats beside them, one after the other in the same processes."""
+    async with asyncio.timeout(SICKNESS), AsyncExitStack() as stack:
+        client = await temporal.client("n10")
+        platform = simulator.create_app(simulator.Settings.from_environment(processes.PLATFORM))
+        domain = await stack.enter_async_context(served(platform))
+        app = _feishu_settings(domain)
+        settings = Settings(database_url=await _new_database(postgres, "sick"), **app)
+        await set_up(client, settings)
+        ledger = Ledger.open(settings.database_url)
+        stack.push_async_callback(ledger.dispose)
+        await ledger.publish([pay.manifest], datetime.now(UTC))
+        for worker in tool_workers(client, ledger, registry):
+            await stack.enter_async_context(worker)
+        said = {"TEMPORAL_ADDRESS": temporal.address, "TEMPORAL_NAMESPACE": "n10"}
+        said |= {"ASSENT_DATABASE_URL": settings.database_url}
+        said |= {f"ASSENT_{name.upper()}": value for name, value in app.items()}
+        await _started(stack, processes.start(directory, "workers.approvals", **said))
+        ward = sick.Ward(client, platform.state.simulator)
+        await ward.measure(rounds=1, count=WARM_UP)
+        tables.progress(
+            f"{sick.HEALTHY} healthy approvals, {sick.PEOPLE} people clicking; then beside {sick.SICK} sick"
+        )
+        without = await ward.measure()
+        await ward.fall_sick()
+        tables.show_sick(without, await ward.measure())
+
+
 async def _started(stack: AsyncExitStack, starting: Awaitable[Process]) -> Process:
     process = await starting
     stack.push_async_callback(process.stop)
     return process
 
 
-def _feishu_settings(feishu: Process) -> dict[str, Any]:
-    return {f"feishu_{name.lower()}": value for name, value in processes.FEISHU.items()} | {"feishu_domain": feishu.url}
+def _feishu_settings(domain: str) -> dict[str, Any]:
+    return {f"feishu_{name.lower()}": value for name, value in processes.FEISHU.items()} | {"feishu_domain": domain}
 
 
 def _sqlite(directory: Path, name: str) -> str:
@@ -209,13 +243,13 @@ def _socket_directory(postgres: PostgresServer) -> Path:
     return Path(postgres.uri.partition("host=")[2])
 
 
-async def _new_database(postgres: PostgresServer) -> str:
+async def _new_database(postgres: PostgresServer, name: str = "benchmark") -> str:
     connection = await asyncpg.connect(postgres.uri)
     try:
-        await connection.execute("CREATE DATABASE benchmark")
+        await connection.execute(f"CREATE DATABASE {name}")
     finally:
         await connection.close()
-    return f"postgresql+asyncpg://postgres@/benchmark?host={_socket_directory(postgres)}"
+    return f"postgresql+asyncpg://postgres@/{name}?host={_socket_directory(postgres)}"
 
 
 @contextmanager
@@ -229,7 +263,7 @@ def _directory() -> Iterator[Path]:
 
 @contextmanager
 def _temporal() -> Iterator[TemporalServer]:
-    server = TemporalServer(namespaces=10)
+    server = TemporalServer(namespaces=11)
     server.start()
     try:
         yield server

@@ -17,7 +17,7 @@ from temporalio.worker import Worker
 from assent.settings import Settings
 from assent.temporal import connect_temporal
 from benchmarks.workflows import QUEUE, BareWorkflow
-from workers import process, webhook
+from workers import process, serving
 
 TOAST: dict[str, Any] = {
     "toast": {
@@ -47,9 +47,9 @@ async def endpoint(settings: Settings) -> None:
     app.state.client = await connect_temporal()
     app.add_api_route("/bare", answer, methods=["POST"])
     app.add_api_route("/durable", answer_durably, methods=["POST"])
-    listener = webhook.listen(settings)
+    listener = serving.listen(settings, 0)
     print(f"served at http://{settings.host}:{listener.getsockname()[1]}", flush=True)
-    await webhook.serve(app, listener)
+    await serving.serve(app, listener)
 
 
 async def worker(_settings: Settings) -> None:

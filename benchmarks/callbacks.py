@@ -28,7 +28,7 @@ from assent import Assent, Identity
 from benchmarks.bare import TOAST
 from benchmarks.flows import ARGUMENTS, pay
 from benchmarks.measure import Servers
-from benchmarks.processes import FEISHU
+from benchmarks.processes import FEISHU, PLATFORM
 from benchmarks.workflows import QUEUE, TTL, BareWorkflow
 from cards import Wording
 from cards.toasts import Toast
@@ -178,7 +178,7 @@ def _event(event: dict[str, Any], kind: str = "card.action.trigger") -> dict[str
     return {"schema": "2.0", "header": header, "event": event}
 
 
-_PLATFORM = simulator.Settings.from_environment({f"SIMULATOR_{name}": value for name, value in FEISHU.items()})
+_PLATFORM = simulator.Settings.from_environment(PLATFORM)
 
 
 def _sealed(url: str, event: dict[str, Any]) -> bytes:

@@ -23,6 +23,7 @@ _MODULES = {
     "assent on Temporal": ("assent", "assent.temporal", "assent.temporal_door"),
     "workers.approvals": ("workers.approvals",),
     "workers.tools": ("workers.tools",),
+    "workers.api": ("workers.api",),
     "workers.webhook": ("workers.webhook",),
     "workers.longconn": ("workers.longconn",),
     "workers.longconn, connected": ("workers.longconn", "workers.lark"),

@@ -12,9 +12,11 @@ from typing import Any
 from sqlalchemy import Connection, event
 
 from assent.content import Content
-from assent.contracts import Manifest, Outcome, Plan, Request
+from assent.contracts import Identity, Manifest, Outcome, Plan, Request
 from assent.messages import Conclusion, Policy, Prepared, Report, ReportKind, ToolCall
-from ledger import Beginning, Ending, Holder, Ledger, Right
+from assent.persons import Person
+from assent.quotas import NO_LIMITS, Limits
+from ledger import Beginning, Ending, Holder, Ledger, Right, Twin
 
 STEPS = (
     *("manifest", "policy", "twin", "register", "record", "intend", "sent"),
@@ -107,7 +109,15 @@ class NoLedger(Ledger):
         return self._manifests.get(tool)
 
     async def register(
-        self, request: Request, plan: Plan | None, refused: str | None, *, now: datetime, open_until: datetime
+        self,
+        request: Request,
+        plan: Plan | None,
+        refused: str | None,
+        *,
+        now: datetime,
+        open_until: datetime,
+        namespace: str | None = None,
+        limits: Limits = NO_LIMITS,
     ) -> Prepared:
         if plan is not None:
             self._plans[request.approval_id] = plan
@@ -116,13 +126,18 @@ class NoLedger(Ledger):
     async def policy(self) -> Policy | None:
         return None
 
-    async def twin(self, payload_sha256: str, namespace: str) -> str | None:
+    async def person(self, identity: Identity) -> Person:
+        return Person.of(identity)
+
+    async def twin(self, payload_sha256: str, namespace: str, requester: Identity) -> Twin | None:
         return None
 
     async def plan(self, approval_id: str, payload_sha256: str | None = None) -> Plan | None:
         return self._plans.pop(approval_id, None)
 
-    async def begin(self, call: ToolCall, holder: Holder, *, may_start: bool = True) -> Beginning:
+    async def begin(
+        self, call: ToolCall, holder: Holder, *, may_start: bool = True, policy: int | None = None
+    ) -> Beginning:
         return Beginning(right=Right.RUN)
 
     async def finish(self, call: ToolCall, holder: Holder, attempt: int, ending: Ending) -> Report:

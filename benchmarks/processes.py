@@ -20,6 +20,8 @@ FEISHU = {
     "TENANT_KEY": "tenant_1",
 }
 """The app that our processes and the simulated platform agree on."""
+PLATFORM = {f"SIMULATOR_{name}": value for name, value in FEISHU.items()}
+"""The same, as the simulated platform is told."""
 _SERVED = re.compile(r"served(?: at (http://\S+))?")
 _START_WITHIN = 60.0
 _LEAVE_WITHIN = 10.0
@@ -65,5 +67,4 @@ async def start(directory: Path, module: str, *arguments: str, **environment: st
 
 async def start_simulator(directory: Path) -> Process:
     """The simulated Feishu, without its limits."""
-    settings = {f"SIMULATOR_{name}": value for name, value in FEISHU.items()}
-    return await start(directory, "simulator", SIMULATOR_PORT="0", SIMULATOR_LIMITS="off", **settings)
+    return await start(directory, "simulator", SIMULATOR_PORT="0", SIMULATOR_LIMITS="off", **PLATFORM)

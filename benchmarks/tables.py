@@ -12,6 +12,7 @@ from benchmarks import callbacks
 from benchmarks.footprints import PYTHON, Footprint
 from benchmarks.ledgers import COMMIT, STATEMENT, STEPS, PerFlow
 from benchmarks.measure import OWN, Latency, Pace
+from benchmarks.sick import HEALTHY, ROUNDS, SICK, SLOW, Times, p95
 
 _console = Console(width=120, highlight=False)
 
@@ -128,6 +129,23 @@ def show_callbacks(names: Sequence[str], rounds: callbacks.Rounds) -> None:
         )
     _console.print(table)
     _console.print("Late: told that the click was received, because what became of it was not known in time.")
+
+
+def show_sick(without: Times, beside: Times) -> None:
+    """Healthy approvals beside chats that do not answer."""
+    title = (
+        f"{HEALTHY} healthy approvals, {ROUNDS} times, on PostgreSQL with cards; "
+        f"of {SICK} sick chats one half answers after {SLOW:.0f} s, the other not at all"
+    )
+    table = _table(title, "beside them", "request to card p50", "p95", "click to outcome p50", "p95")
+    for name, times in (("nothing", without), (f"{SICK} approvals in sick chats", beside)):
+        spread = [(median(each), p95(each)) for each in (times.to_card, times.to_outcome)]
+        table.add_row(name, *(f"{value:.0f} ms" for pair in spread for value in pair))
+    _console.print(table)
+    cards, outcomes = (p95(beside.to_card) / p95(without.to_card), p95(beside.to_outcome) / p95(without.to_outcome))
+    _console.print(
+        f"p95 beside the sick ones: click to outcome × {outcomes:.2f} (at most 2), request to card × {cards:.2f}."
+    )
 
 
 def show_footprints(footprints: Mapping[str, Footprint]) -> None:

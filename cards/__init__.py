@@ -20,7 +20,7 @@ from cards.toasts import (
     toast,
     unreadable,
 )
-from cards.verifier import Refused, Verifier
+from cards.verifier import SIGNED, Refused, Verifier
 from cards.wording import Wording
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "Event",
     "File",
     "ForeignClick",
+    "SIGNED",
     "Refused",
     "ResultShowing",
     "ReviewShowing",

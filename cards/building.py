@@ -180,11 +180,12 @@ class _Draft:
     def _twin(self) -> list[Element]:
         """That the very same call is frozen, and what that means for this one."""
         plan, say = self._showing.plan, self._say
-        if plan.frozen_twin is None:
+        if not plan.has_frozen_twin:
             return []
+        whose = say("card.twin", approval=one_line(plan.frozen_twin)) if plan.frozen_twin else say("card.others_twin")
         lines = [
             markdown(say("line.twin_retry_safe" if plan.retry_safe else "line.twin")),
-            div(say("card.twin", approval=one_line(plan.frozen_twin)), text_color="grey"),
+            div(whose, text_color="grey"),
         ]
         found = web_address(self._showing.twin_url) if self._showing.twin_url else None
         return [box(lines, "violet-50"), *([link("twin", say("card.open_twin"), found[0])] if found else [])]

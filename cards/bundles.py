@@ -69,7 +69,7 @@ class BundledCall(Frozen):
         """Whether it may be approved together with others, without a look at each."""
         plan = self.showing.plan
         one_is_enough = len(plan.approvers.stages) == 1 and plan.approvers.threshold == 1
-        unremarkable = not plan.warnings and plan.frozen_twin is None and plan.edit is None
+        unremarkable = not plan.warnings and not plan.has_frozen_twin and plan.edit is None
         return self.is_open and plan.risk is Risk.LOW and one_is_enough and unremarkable
 
 
@@ -177,7 +177,7 @@ class _Draft:
         if plan.warnings:
             warnings = "\n".join(f"• {text.strip()}" for text in plan.warnings)
             lines += [markdown(self._say("line.warning")), *paragraph(warnings, _WARNINGS_BYTES, self._say).elements]
-        if plan.frozen_twin is not None:
+        if plan.has_frozen_twin:
             lines.append(markdown(self._say("line.twin_retry_safe" if plan.retry_safe else "line.twin")))
         return [box(lines, "red-50" if plan.warnings else "violet-50")] if lines else []
 

@@ -96,8 +96,8 @@ class _Draft:
         rows = [row(say("card.frozen_since"), markdown(local_time(frozen.frozen_at)))]
         rows += reported(frozen, self._showing.examined, say, self._room)
         rows.append(row(say("card.probed"), div(self._probed())))
-        if frozen.retries:
-            rows.append(row(say("card.retries"), div(str(frozen.retries))))
+        if retries := self._showing.examined.retries:
+            rows.append(row(say("card.retries"), div(str(retries))))
         return rows
 
     def _probed(self) -> Both:
@@ -143,16 +143,16 @@ class _Draft:
 
     def _joined(self) -> list[Element]:
         """The other approvals that wait for the same answer, as many as there is room for."""
-        frozen, say = self._showing.frozen, self._say
-        others = [other for other in frozen.joined if other != frozen.call.approval_id]
-        if not others:
+        examined, say = self._showing.examined, self._say
+        if not examined.joined:
             return []
-        listed = list(map(one_line, others))
+        others = max(examined.waiting - 1, len(examined.joined))
+        listed = list(map(one_line, examined.joined))
         room = accumulate(weight(each) + 2 for each in listed)
         fitting = [each for each, so_far in zip(listed, room, strict=True) if so_far <= _JOINED_BYTES]
-        text = ", ".join(fitting if len(fitting) == len(listed) else [*fitting, "…"])
+        text = ", ".join(fitting if len(fitting) == others else [*fitting, "…"])
         label = "card.also_settled" if self._showing.settlement else "card.joined"
-        return [row(say(label, count=str(len(others))), div(text, text_color="grey"))]
+        return [row(say(label, count=str(others)), div(text, text_color="grey"))]
 
     def _link(self) -> list[Element]:
         found = web_address(self._showing.url) if self._showing.url else None

@@ -61,6 +61,7 @@ class RulingClick(Frozen):
             reason=self.reason,
             content=self._content(),
             payload_hash=self.payload_hash,
+            payload_sha256=self.payload_sha256,
             ruling_id=self.event_id,
             surface=Surface.FEISHU,
             proof=self.proof,

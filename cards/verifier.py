@@ -23,6 +23,8 @@ _MAX_CHALLENGE = 1000
 _FRESH_SECONDS = 300
 _BLOCK = 16
 _TIMESTAMP, _NONCE, _SIGNATURE = "x-lark-request-timestamp", "x-lark-request-nonce", "x-lark-signature"
+SIGNED = frozenset({"feishu-signature", "feishu-connection"})
+"""The proofs that Feishu itself has given, not somebody who knows a token: what they say of people is learned."""
 _SEALED = "the body could not be opened"
 """The one word about everything that is wrong with an encrypted body."""
 
@@ -42,7 +44,7 @@ class Verifier:
     """Opens what was sent to the callback address, if it is what it claims to be."""
 
     def __init__(
-        self, *, app_id: str, tenant_key: str | None, encrypt_key: str | None, verification_token: str | None
+        self, *, app_id: str, tenant_key: str, encrypt_key: str | None, verification_token: str | None
     ) -> None:
         if not encrypt_key and not verification_token:
             raise ValueError(
@@ -51,8 +53,10 @@ class Verifier:
             )
         if not app_id:
             raise ValueError("without an app id callbacks of other apps would count; set ASSENT_FEISHU_APP_ID.")
+        if not tenant_key:
+            raise ValueError("without a tenant key clicks of other companies count; set ASSENT_FEISHU_TENANT_KEY.")
         self._app_id = app_id
-        self._tenant_key = tenant_key or None
+        self._tenant_key = tenant_key
         self._key = encrypt_key.encode() if encrypt_key else None
         self._token = verification_token or None
 
@@ -118,8 +122,7 @@ class Verifier:
             raise Refused("a legacy card callback; subscribe to card.action.trigger instead")
         if header.get("app_id") != self._app_id:
             raise Refused("another app's event")
-        if self._tenant_key is not None:
-            self._check_tenant(envelope, header)
+        self._check_tenant(envelope, header)
         try:
             return parse_event(envelope, proof=proof, tenant_key=self._tenant_key)
         except ValueError:

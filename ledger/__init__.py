@@ -1,9 +1,13 @@
 """remember: what was planned, who decided, what ran and how it ended, in SQL."""
 
-from ledger.claims import Beginning, Ending, Holder, Right
+from ledger.approvals import Open
+from ledger.attempts import Holder, Standing
+from ledger.claims import Beginning, Ending, Right
 from ledger.database import Ledger
 from ledger.engine import is_refusal
 from ledger.messages import Message, MessageKind, Record, Shown, Slot, bundle_slot
+from ledger.reader import Reader
+from ledger.requesters import Twin
 from ledger.reviews import Orphan
 from ledger.schema import ClaimState
 
@@ -15,11 +19,15 @@ __all__ = [
     "Ledger",
     "Message",
     "MessageKind",
+    "Open",
     "Orphan",
+    "Reader",
     "Record",
     "Right",
     "Shown",
     "Slot",
+    "Standing",
+    "Twin",
     "bundle_slot",
     "is_refusal",
 ]

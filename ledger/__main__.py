@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from assent.messages import ClosingHead
 from assent.settings import Settings
-from ledger import Ledger
+from ledger import Ledger, roles
 
 
 class UnreadableHeads(ValueError):
@@ -45,6 +46,24 @@ async def verify(ledger: Ledger, head: str | None, kept: list[ClosingHead]) -> i
     if count:
         print(f"Head: {last}")
         print("Keep the head elsewhere; `python -m ledger verify --head HEAD` then notices a cut end too.")
+    return 0
+
+
+async def make_roles(prefix: str) -> int:
+    given = roles.passwords(os.environ)
+    if not given:
+        names = ", ".join(f"LEDGER_PASSWORD_{process.upper()}" for process in roles.ROLES)
+        print(f"No password was given: set one or more of {names}.", file=sys.stderr)
+        return 2
+    try:
+        ledger = Ledger.open(existing_database())
+        made = await roles.grant(ledger.engine, given, prefix)
+        await ledger.dispose()
+    except (SQLAlchemyError, ValueError, OSError) as error:
+        said = error if isinstance(error, ValueError) else type(error).__name__
+        print(f"The roles were not made ({said}); check ASSENT_DATABASE_URL: it must be the owner's.", file=sys.stderr)
+        return 2
+    print(f"Each may do what it needs: {', '.join(made)}.")
     return 0
 
 
@@ -87,7 +106,11 @@ def main() -> int:
         "--heads", type=Path, metavar="FILE", help="heads written earlier, all still to be part of it"
     )
     commands.add_parser("heads", help="write the head of every sealed audit, one JSON object a line")
+    granting = commands.add_parser("roles", help="make a PostgreSQL role for each process, from LEDGER_PASSWORD_…")
+    granting.add_argument("--prefix", default=roles.PREFIX, help="what their names begin with")
     chosen = parser.parse_args()
+    if chosen.command == "roles":
+        return asyncio.run(make_roles(chosen.prefix))
     if chosen.command == "heads":
         return asyncio.run(with_ledger(heads))
     try:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, or_, select, true, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.content import storable
 from assent.contracts import (
     Decision,
+    Frozen,
     Identity,
     Judged,
     Outcome,
@@ -19,6 +20,7 @@ from assent.contracts import (
     Stage,
     State,
     Status,
+    Surface,
     Verdict,
     VerdictKind,
     WhenPending,
@@ -26,12 +28,14 @@ from assent.contracts import (
 from assent.judgement import after_ending, concluded, objection, refusal_entry
 from assent.messages import AuditEntry, AuditEvent, Closing, Conclusion, Prepared, ReportKind
 from assent.payload import sha256
-from ledger import audit, claims, results
+from assent.quotas import NO_LIMITS, Limits
+from assent.reader import Subject
+from ledger import audit, claims, quotas, requesters, results, settlements
 from ledger.engine import insert, inserted
 from ledger.messages import MessageKind, judged_of, messages_of
 from ledger.results import claim_of, report
 from ledger.revisions import begin_anew, plan_of, standing_plan
-from ledger.schema import approvals, conversations, decisions
+from ledger.schema import ClaimState, approvals, conversations, decisions
 
 
 async def register(
@@ -41,12 +45,17 @@ async def register(
     refused: str | None,
     now: datetime,
     open_until: datetime,
+    namespace: str | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> Prepared:
     """Store the plan if there is none yet, and return the one that stands."""
     request_sha256, refused = request.sha256, storable(refused)
-    if stored := await _stored(connection, request.approval_id, request_sha256):
-        return stored
-    others = await _take_slot(connection, request, now) if plan else ()
+    if standing := await stored(connection, request.approval_id, request_sha256):
+        return standing
+    place = await quotas.place_of(connection, request, plan)
+    if exceeded := await quotas.exceeded(connection, place, limits, now):
+        return Prepared(exceeded=exceeded)
+    others = await _take_slot(connection, request, plan, now, namespace) if plan else ()
     if others and request.when_pending is WhenPending.FAIL:
         return Prepared(busy_with=others[0])
     if plan:
@@ -61,11 +70,13 @@ async def register(
         refused=refused,
         created_at=audit.stamp(now),
         open_until=audit.stamp(open_until),
+        **place.model_dump(),
+        temporal_namespace=namespace,
     )
     if not await inserted(connection, row.on_conflict_do_nothing()):
-        stored = await _stored(connection, request.approval_id, request_sha256)
-        assert stored is not None, "a record is never deleted"
-        return stored
+        standing = await stored(connection, request.approval_id, request_sha256)
+        assert standing is not None, "a record is never deleted"
+        return standing
     asked = AuditEntry(
         event=AuditEvent.WRITE_REQUEST,
         at=now,
@@ -123,6 +134,8 @@ async def settle(connection: AsyncConnection, conclusion: Conclusion) -> Outcome
         .values(status=outcome.status, outcome=outcome.model_dump_json(), closed_at=audit.stamp(conclusion.closed_at))
     )
     await audit.append(connection, outcome.approval_id, conclusion.entries, closing=True)
+    if outcome.status is Status.FROZEN:
+        await settlements.note(connection, outcome.approval_id)
     return outcome
 
 
@@ -146,18 +159,112 @@ async def outcome_of(connection: AsyncConnection, approval_id: str) -> Outcome |
 
 
 async def waiting(
-    connection: AsyncConnection, now: datetime, offset: int, limit: int
+    connection: AsyncConnection, now: datetime, offset: int, limit: int, namespace: str | None = None
 ) -> tuple[tuple[Plan, ...], int | None]:
     """The plans of open approvals from *offset* on, the oldest first, and where the rest begins."""
     page = (
         select(approvals)
-        .where(approvals.c.status.is_(None), approvals.c.plan.is_not(None))
-        .where(approvals.c.open_until > audit.stamp(now))
+        .where(*_open(now), lives_in(namespace))
         .order_by(approvals.c.created_at, approvals.c.approval_id)
     )
     rows = (await connection.execute(page.offset(offset).limit(limit + 1))).all()
     plans = tuple([await standing_plan(connection, row) for row in rows[:limit]])
     return plans, offset + limit if len(rows) > limit else None
+
+
+async def waiting_ids(
+    connection: AsyncConnection, now: datetime, offset: int, limit: int, namespace: str | None = None
+) -> tuple[tuple[str, ...], int | None]:
+    """The ids of open approvals from *offset* on, the oldest first, and where the rest begins."""
+    page = (
+        select(approvals.c.approval_id)
+        .where(*_open(now), lives_in(namespace))
+        .order_by(approvals.c.created_at, approvals.c.approval_id)
+    )
+    found = (await connection.execute(page.offset(offset).limit(limit + 1))).scalars().all()
+    return tuple(found[:limit]), offset + limit if len(found) > limit else None
+
+
+def _open(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    return approvals.c.status.is_(None), approvals.c.plan.is_not(None), approvals.c.open_until > audit.stamp(now)
+
+
+async def subject_of(connection: AsyncConnection, approval_id: str) -> Subject | None:
+    """What an approval is about, in one statement, and no more where there is none."""
+    found = select(approvals.c.tool, approvals.c.requester).where(approvals.c.approval_id == approval_id)
+    row = (await connection.execute(found)).first()
+    return Subject(tool=row.tool, requester=Identity.model_validate_json(row.requester)) if row else None
+
+
+def lives_in(namespace: str | None) -> ColumnElement[bool]:
+    """Of an approval: its workflow lives in this namespace of Temporal, as far as is known; None means in any."""
+    if namespace is None:
+        return true()
+    return or_(approvals.c.temporal_namespace == namespace, approvals.c.temporal_namespace.is_(None))
+
+
+class Open(Frozen):
+    """An approval that has not ended, as far as the ledger knows."""
+
+    approval_id: str
+    created_at: str
+    is_overdue: bool
+    """Whether it should have ended by now, whatever became of it."""
+
+
+async def open_ones(
+    connection: AsyncConnection, namespace: str, now: datetime, after: Open | None, limit: int
+) -> list[Open]:
+    """Approvals of this namespace that have not ended, the oldest first, from one on."""
+    place = tuple_(approvals.c.created_at, approvals.c.approval_id)
+    page = (
+        select(approvals.c.approval_id, approvals.c.created_at, approvals.c.open_until)
+        .where(approvals.c.status.is_(None), lives_in(namespace))
+        .order_by(approvals.c.created_at, approvals.c.approval_id)
+        .limit(limit)
+    )
+    if after is not None:
+        page = page.where(place > tuple_(after.created_at, after.approval_id))
+    rows = await connection.execute(page)
+    overdue = audit.stamp(now)
+    return [
+        Open(approval_id=row.approval_id, created_at=row.created_at, is_overdue=row.open_until < overdue)
+        for row in rows
+    ]
+
+
+async def end_gone(connection: AsyncConnection, approval_id: str, why: str, now: datetime) -> Outcome | None:
+    """End an approval whose workflow is gone, as its claim says; None while its call may still run.
+
+    A call that was begun and not ended is given up when its time is over, and its review is opened; then it is frozen.
+    """
+    await audit.lock(connection, approval_id)
+    row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
+    claim = await claim_of(connection, approval_id)
+    if row is None or row.outcome is not None or (claim is not None and claim.state == ClaimState.STARTED):
+        return None
+    plan = await standing_plan(connection, row) if row.plan else None
+    outcome = Outcome(
+        approval_id=approval_id,
+        status=Status.CANCELLED if plan else Status.FAILED,
+        reason=why if plan else row.refused,
+        payload_sha256=plan.payload_sha256 if plan else None,
+        idempotency_key=plan.idempotency_key if plan else None,
+        edit=plan.edit if plan else None,
+        rule=plan.rule if plan else None,
+    )
+    ended = await settle(connection, Conclusion(outcome=outcome, entries=(), judged=(), closed_at=now))
+    if ended.status in (Status.CANCELLED, Status.FAILED):
+        entry = AuditEntry(
+            event=AuditEvent.CANCEL,
+            at=now,
+            once="cancel:gone",
+            surface=Surface.TEMPORAL,
+            payload_sha256=outcome.payload_sha256,
+            reason=why,
+        )
+        await audit.append(connection, approval_id, [entry])
+    return ended
 
 
 async def state_of(connection: AsyncConnection, approval_id: str) -> State | None:
@@ -177,6 +284,7 @@ async def state_of(connection: AsyncConnection, approval_id: str) -> State | Non
         decided_by=outcome.decided_by if outcome else None,
         decisions=tuple(await judged_of(connection, approval_id, _MOST_SHOWN)),
         grant_id=plan.grant.grant_id if plan and plan.grant else None,
+        idempotency_key=(outcome.idempotency_key if outcome else None) or (plan.idempotency_key if plan else None),
         **({name: getattr(plan, name) for name in _SHOWN} if plan else {}),
     )
 
@@ -187,7 +295,7 @@ _NOT_RUN = frozenset({Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.
 _SHOWN_ON = {Stage.CALL: (MessageKind.CARD, MessageKind.BUNDLE), Stage.RESULT: (MessageKind.RESULT,)}
 """The messages that people decide on."""
 _SHOWN = (
-    *("request_reason", "asked_by", "payload", "payload_sha256", "idempotency_key"),
+    *("request_reason", "asked_by", "payload", "payload_sha256"),
     *("sensitive", "risk", "approvers", "deadline", "permission", "rule", "warnings", "edit"),
 )
 
@@ -219,7 +327,7 @@ async def judge_late(connection: AsyncConnection, decision: Decision, now: datet
     return Verdict(kind=kind, status=outcome.status, decided_by=outcome.decided_by)
 
 
-async def _stored(connection: AsyncConnection, approval_id: str, request_sha256: str) -> Prepared | None:
+async def stored(connection: AsyncConnection, approval_id: str, request_sha256: str) -> Prepared | None:
     """What was prepared before, as it was then: edits since belong to a run that was reset."""
     row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
     if row is None:
@@ -235,8 +343,13 @@ async def _stored(connection: AsyncConnection, approval_id: str, request_sha256:
     )
 
 
-async def _take_slot(connection: AsyncConnection, request: Request, now: datetime) -> tuple[str, ...]:
-    """The open approvals of the conversation, with its row locked so that their number cannot grow meanwhile."""
+async def _take_slot(
+    connection: AsyncConnection, request: Request, plan: Plan, now: datetime, namespace: str | None
+) -> tuple[str, ...]:
+    """The requester's open approvals of the conversation, which is locked so that their number cannot grow meanwhile.
+
+    Whatever else is open under that name is none of their business.
+    """
     if request.thread_id is None or request.when_pending is WhenPending.ALLOW:
         return ()
     row = insert(connection, conversations).values(thread_id=request.thread_id)
@@ -244,20 +357,16 @@ async def _take_slot(connection: AsyncConnection, request: Request, now: datetim
         row.on_conflict_do_update(index_elements=["thread_id"], set_={"thread_id": request.thread_id})
     )
     open_ones = await connection.execute(
-        select(approvals.c.approval_id, approvals.c.plan)
-        .where(approvals.c.thread_id == request.thread_id, approvals.c.status.is_(None))
+        select(approvals.c.plan)
+        .where(approvals.c.thread_id == request.thread_id, approvals.c.status.is_(None), approvals.c.plan.is_not(None))
         .where(approvals.c.approval_id != request.approval_id, approvals.c.open_until > audit.stamp(now))
+        .where(lives_in(namespace))
         .order_by(approvals.c.created_at)
     )
-    found = open_ones.all()
-    if request.bundle_id is None:
-        return tuple(row.approval_id for row in found)
-    return tuple(row.approval_id for row in found if _bundle_of(row.plan) != request.bundle_id)
-
-
-def _bundle_of(plan: str | None) -> str | None:
-    """The bundle that a plan belongs to: calls that were asked for together do not replace one another."""
-    return Plan.model_validate_json(plan).bundle_id if plan else None
+    found = [Plan.model_validate_json(text) for text in open_ones.scalars()]
+    mine = await requesters.of_one_person(connection, plan.requester, found)
+    together = request.bundle_id  # calls that were asked for together do not replace one another
+    return tuple(each.approval_id for each in mine if together is None or each.bundle_id != together)
 
 
 async def _remember(connection: AsyncConnection, approval_id: str, judged: Judged, place: int = _MOST_SHOWN) -> bool:

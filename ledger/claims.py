@@ -13,7 +13,8 @@ from assent.content import Content, storable
 from assent.contracts import Frozen, Permission, Status
 from assent.messages import AuditEntry, AuditEvent, Closing, Report, ReportKind, ToolCall
 from assent.payload import sha256
-from ledger import audit, grants
+from ledger import attempts, audit, grants, policies, requesters
+from ledger.attempts import Holder, held
 from ledger.engine import insert, inserted
 from ledger.results import claim_of, report, result_of, root_of
 from ledger.revisions import plan_of
@@ -27,21 +28,9 @@ _ENDS = {
 }
 _TOO_LATE = "it could not begin in time"
 _NOT_ENDED = "an attempt began and its end was never recorded"
-
-
-class Holder(Frozen):
-    """One attempt of one worker: who runs it, and a token that only this attempt knows."""
-
-    token: str
-    worker: str
-    activity: str | None = None
-    """What it is an attempt of; attempts are numbered within it."""
-    turn: int = 0
-    """Which of the attempts it is."""
-
-    def is_older_than(self, claim: Row[Any]) -> bool:
-        """Whether a later attempt of the same activity holds the claim: this one was given up on, and slept."""
-        return self.activity is not None and self.activity == claim.activity and self.turn < claim.turn
+_EARLIER = "another attempt of the same call may have taken effect"
+_NOT_CERTAIN = "it is not certain that the call did not run, and the tool is not retry_safe"
+_NOTHING_TO_RETRY = "it is settled that the call did not run: there is nothing to try again"
 
 
 class Right(StrEnum):
@@ -52,6 +41,8 @@ class Right(StrEnum):
     """Another consent runs the same key just now."""
     YIELD = "yield"
     """A later attempt of the same consent runs just now: nothing is to be run, and nothing is to be said."""
+    LOOK_AGAIN = "look again"
+    """Another policy is in force than the one that was looked at: the rules are to be applied anew."""
     REPORT = "report"
     """Nothing is to be run: the report says what is known."""
 
@@ -71,80 +62,96 @@ class Ending(Frozen):
     error: str | None = None
     body_ended: bool = True
     """Whether the tool's own code has ended; one that ran out of time may still go on."""
-    content_left_out: bool = False
-    """Whether the content stands for one that could not be recorded: the same end, told a second time."""
 
 
 async def begin(
-    connection: AsyncConnection, call: ToolCall, holder: Holder, now: datetime, may_start: bool
+    connection: AsyncConnection,
+    call: ToolCall,
+    holder: Holder,
+    now: datetime,
+    *,
+    may_start: bool = True,
+    policy: int | None = None,
 ) -> Beginning:
     """Take the right to run, or learn why there is none. Asking again with the same token answers the same.
 
     may_start: whether it is still early enough to begin a call that no attempt has begun.
+    policy: the number of the policy that lets it run, if one was looked at.
     """
     await audit.lock(connection, call.approval_id)
-    sealed = _seal(call.permission, Status.FROZEN)  # so that it stays sealed if its end is never recorded
-    if may_start and (twin := await _frozen_twin(connection, call)):
-        return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=frozen_twin(twin)))
-    if may_start and (refused := await _refused_grant(connection, call, now)):
-        return refused
-    if may_start and call.retries:
-        await _step_aside(connection, call)
-    held = {"sealed": sealed, **_held(holder, now)}
-    if may_start and await _claimed(connection, call, ClaimState.STARTED, attempt=1, **held):
-        await audit.append(connection, call.approval_id, call.entries)
-        return Beginning(right=Right.RUN)
     own = await claim_of(connection, call.consent)
     if own is not None:
-        return await _begin_again(connection, own, call, holder, now)
-    if not may_start:
-        return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=_TOO_LATE))
-    return await _meet_another(connection, call, now)
+        return await _begin_again(connection, own, call, holder, now, policy)
+    met = await requesters.meet(connection, call)
+    if met is None:
+        return _not_begun(requesters.NOT_COMPARABLE)
+    call = met
+    if may_start:
+        if hindrance := await _hindrance(connection, call, now, policy):
+            return hindrance
+        if call.retries:
+            await _step_aside(connection, call)
+        sealed = _seal(call.permission, Status.FROZEN)  # so that it stays sealed if its end is never recorded
+        if await _claimed(connection, call, ClaimState.STARTED, attempt=1, sealed=sealed, **held(holder, now)):
+            await attempts.began(connection, call.consent, 1, holder, now)
+            await audit.append(connection, call.approval_id, call.entries)
+            return Beginning(right=Right.RUN)
+    return await _meet_another(connection, call, now, may_start)
 
 
-def frozen_twin(approval_id: str) -> str:
-    return f"approval {approval_id} began the same call, and whether it took effect is not known; settle that first"
+async def _hindrance(
+    connection: AsyncConnection, call: ToolCall, now: datetime, policy: int | None
+) -> Beginning | None:
+    """What keeps a call from being begun that nobody has begun yet, and that it is not too late for."""
+    if policy is not None and await policies.number_in_force(connection) != policy:
+        return Beginning(right=Right.LOOK_AGAIN)
+    if twin := await _frozen_twin(connection, call):
+        return _not_begun(twin.reason)
+    if call.retries is None:
+        return await _refused_grant(connection, call, now)  # an operator's word needs no grant
+    return await _refused_retry(connection, call, call.retries)
 
 
-async def twin_of(connection: AsyncConnection, payload_sha256: str, namespace: str) -> str | None:
-    """An approval of this namespace whose identical call is frozen."""
-    found = await connection.execute(
-        select(claims.c.approval_id, claims.c.idempotency_key).where(
-            claims.c.payload_sha256 == payload_sha256, claims.c.state == ClaimState.UNKNOWN
-        )
-    )
-    return next((row.approval_id for row in found if row.idempotency_key.startswith(f"{namespace}:")), None)
+def _not_begun(reason: str) -> Beginning:
+    return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=reason))
 
 
-async def _frozen_twin(connection: AsyncConnection, call: ToolCall) -> str | None:
+async def _frozen_twin(connection: AsyncConnection, call: ToolCall) -> requesters.Twin | None:
     """What keeps a call from running: another one, the same but for its key, of which nobody knows."""
-    if call.retry_safe or await claim_of(connection, call.consent) is not None:
-        return None
-    if await _active(connection, call.idempotency_key) is not None:
+    if call.retry_safe or await _active(connection, call.idempotency_key) is not None:
         return None  # the same key: what holds it decides
-    return await twin_of(connection, call.payload_sha256, call.idempotency_key.partition(":")[0])
+    namespace = call.idempotency_key.partition(":")[0]
+    return await requesters.twin_of(connection, call.payload_sha256, namespace, call.requester)
 
 
 async def _refused_grant(connection: AsyncConnection, call: ToolCall, now: datetime) -> Beginning | None:
-    """What a call is told whose remembered decision no longer stands, if it would run otherwise.
-
-    A call that an operator wants tried again runs by the operator's word.
-    """
-    if call.grant_id is None or call.retries or await claim_of(connection, call.consent) is not None:
+    """What a call is told whose remembered decision no longer stands, if it would run otherwise."""
+    if call.grant_id is None:
         return None
     why = await grants.objection(connection, call, now)
     if why is None:
         return None
     if await _active(connection, call.idempotency_key) is not None:
-        return await _meet_another(connection, call, now)
-    return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=why))
+        return await _meet_another(connection, call, now, may_start=True)
+    return _not_begun(why)
+
+
+async def _refused_retry(connection: AsyncConnection, call: ToolCall, retried: str) -> Beginning | None:
+    """What a call is told that an operator wants tried again, and that has been settled or tried since."""
+    root = await root_of(connection, retried)
+    if root is None or root.state in (ClaimState.FAILED, ClaimState.CLOSED):
+        return _not_begun(_NOTHING_TO_RETRY)
+    if root.state == ClaimState.UNKNOWN and not call.retry_safe:
+        standing = await attempts.standing_of(connection, retried)
+        return None if standing.nothing_happened else _not_begun(_NOT_CERTAIN)
+    return None
 
 
 async def _step_aside(connection: AsyncConnection, call: ToolCall) -> None:
     """The unknown claim makes room for the one that tries again; of itself it goes on saying that nobody knows."""
     assert call.retries is not None
     root = await root_of(connection, call.retries)
-    if root is not None and await claim_of(connection, call.consent) is None:
+    if root is not None:
         await connection.execute(
             update(claims)
             .where(claims.c.consent == root.consent, claims.c.state == ClaimState.UNKNOWN)
@@ -157,51 +164,62 @@ async def finish(
 ) -> Report:
     """Record how the body ended. An attempt that was given up on is kept beside the claim, never over it."""
     await audit.lock(connection, call.approval_id)
-    if ending.state is ClaimState.FAILED and attempt > 1:
-        ending = ending.model_copy(update={"state": ClaimState.UNKNOWN, "error": ending.error or _NOT_ENDED})
+    is_news = await attempts.said(connection, holder, ending.state, ending.body_ended, now)
+    known = await _with_the_others(connection, call, ending)
     recorded = await connection.execute(
         update(claims)
         .where(claims.c.consent == call.consent, claims.c.state == ClaimState.STARTED)
         .where(claims.c.holder == holder.token, claims.c.attempt == attempt)
         .values(
-            state=ending.state,
+            state=known.state,
             ended_at=audit.stamp(now),
-            body_ended=int(ending.body_ended),
-            sealed=_seal(call.permission, Status.FROZEN if call.retries else _ENDS[ending.state]),
-            **_stored(ending),
+            sealed=_seal(call.permission, Status.FROZEN if call.retries else _ENDS[known.state]),
+            **_stored(known),
         )
     )
     claim = await claim_of(connection, call.consent)
     assert claim is not None, "a claim is never deleted"
     if recorded.rowcount == 1:
         await audit.append(connection, call.approval_id, [execution_entry(claim, now)])
-    elif not _is_recorded(claim, holder, ending):
-        late = insert(connection, late_results).values(
-            holder=holder.token,
-            consent=call.consent,
-            state=ending.state,
-            at=audit.stamp(now),
-            worker=holder.worker,
-            **_stored(ending),
-        )
-        if await inserted(connection, late.on_conflict_do_nothing()):
-            entry = AuditEntry(
-                event=AuditEvent.LATE,
-                at=now,
-                once=f"late:{holder.token}",
-                payload_sha256=claim.payload_sha256,
-                error=None if claim.sealed else ending.error,
-                content_sha256=sha256(ending.content.data) if ending.content else None,
-            )
-            await audit.append(connection, call.approval_id, [entry])
+    elif is_news:
+        await _keep_late(connection, claim, holder, ending, now)
     return await report(connection, claim)
 
 
-async def body_ended(connection: AsyncConnection, call: ToolCall, holder: Holder) -> None:
-    """The tool's own code has ended after all: it can no longer do anything."""
-    await connection.execute(
-        update(claims).where(claims.c.consent == call.consent, claims.c.holder == holder.token).values(body_ended=1)
+async def _keep_late(
+    connection: AsyncConnection, claim: Row[Any], holder: Holder, ending: Ending, now: datetime
+) -> None:
+    """Put what an attempt says after it was given up on beside the claim; what it knows in the end counts."""
+    late = insert(connection, late_results).values(
+        holder=holder.token,
+        consent=claim.consent,
+        state=ending.state,
+        at=audit.stamp(now),
+        worker=holder.worker,
+        **_stored(ending),
     )
+    newer = {name: late.excluded[name] for name in ("state", "at", "content", "note", "authorize_url", "error")}
+    await connection.execute(late.on_conflict_do_update(index_elements=["holder"], set_=newer))
+    entry = AuditEntry(
+        event=AuditEvent.LATE,
+        at=now,
+        once=f"late:{ending.state}:{holder.token}",
+        payload_sha256=claim.payload_sha256,
+        error=None if claim.sealed else ending.error,
+        content_sha256=sha256(ending.content.data) if ending.content else None,
+    )
+    await audit.append(connection, claim.approval_id, [entry])
+
+
+async def _with_the_others(connection: AsyncConnection, call: ToolCall, ending: Ending) -> Ending:
+    """What an attempt's end says of the call: "it failed" only if no other attempt may have taken effect."""
+    if ending.state is not ClaimState.FAILED:
+        return ending
+    standing = await attempts.standing_of(connection, call.consent)
+    if standing.nothing_happened:
+        return ending
+    error = storable(f"{ending.error}; {_EARLIER}" if ending.error else _EARLIER)
+    return ending.model_copy(update={"state": ClaimState.UNKNOWN, "error": error})
 
 
 async def close(connection: AsyncConnection, closing: Closing) -> Report:
@@ -209,8 +227,11 @@ async def close(connection: AsyncConnection, closing: Closing) -> Report:
     await audit.lock(connection, closing.approval_id)
     await audit.append(connection, closing.approval_id, closing.entries)
     if await claim_of(connection, closing.consent) is None:
+        closing = await requesters.meet_late(connection, closing)
         other = await _active(connection, closing.idempotency_key)
         if other is not None and other.payload_sha256 == closing.payload_sha256:
+            if other.state == ClaimState.STARTED:
+                return Report(kind=ReportKind.WAITING, reason=f"approval {other.approval_id} runs the same call")
             return await _take_answer(connection, closing, other, closing.now)
     if known := await shut(connection, closing):
         return known
@@ -240,7 +261,7 @@ async def shut(connection: AsyncConnection, closing: Closing) -> Report | None:
 
 
 async def _begin_again(
-    connection: AsyncConnection, own: Row[Any], call: ToolCall, holder: Holder, now: datetime
+    connection: AsyncConnection, own: Row[Any], call: ToolCall, holder: Holder, now: datetime, policy: int | None
 ) -> Beginning:
     """The consent was claimed before: by this very attempt, by one that ended, or by one that did not."""
     await audit.append(connection, call.approval_id, call.entries)
@@ -250,27 +271,34 @@ async def _begin_again(
     if own.state == ClaimState.STARTED and same and holder.is_older_than(own):
         return Beginning(right=Right.YIELD)
     if own.state == ClaimState.STARTED and same and call.retry_safe and own.attempt < call.attempts:
+        if policy is not None and await policies.number_in_force(connection) != policy:
+            return Beginning(right=Right.LOOK_AGAIN)
+        number = own.attempt + 1
         again = await connection.execute(
             update(claims)
             .where(claims.c.consent == call.consent, claims.c.state == ClaimState.STARTED)
             .where(claims.c.attempt == own.attempt)
-            .values(attempt=own.attempt + 1, **_held(holder, now))
+            .values(attempt=number, **held(holder, now))
         )
-        return Beginning(right=Right.RUN, attempt=own.attempt + 1) if again.rowcount else Beginning(right=Right.WAIT)
+        if again.rowcount == 0:
+            return Beginning(right=Right.WAIT)
+        await attempts.began(connection, call.consent, number, holder, now)
+        return Beginning(right=Right.RUN, attempt=number)
     if own.state == ClaimState.STARTED:
         await _give_up(connection, call.consent, call.approval_id, _NOT_ENDED, now)
         own = await claim_of(connection, call.consent) or own
     return Beginning(right=Right.REPORT, report=await report(connection, own))
 
 
-async def _meet_another(connection: AsyncConnection, call: ToolCall, now: datetime) -> Beginning:
+async def _meet_another(connection: AsyncConnection, call: ToolCall, now: datetime, may_start: bool) -> Beginning:
     """Another consent holds the key: wait for it, take its result, or freeze with it."""
     other = await _active(connection, call.idempotency_key)
-    if other is None or other.state == ClaimState.STARTED:
-        return Beginning(right=Right.WAIT)
+    if other is None:
+        return Beginning(right=Right.WAIT) if may_start else _not_begun(_TOO_LATE)
     if other.payload_sha256 != call.payload_sha256:
-        reason = "the idempotency key stands for another payload"
-        return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=reason))
+        return _not_begun("the idempotency key stands for another payload")
+    if other.state == ClaimState.STARTED:
+        return Beginning(right=Right.WAIT)
     await audit.append(connection, call.approval_id, call.entries)
     return Beginning(right=Right.REPORT, report=await _take_answer(connection, call, other, now))
 
@@ -312,9 +340,15 @@ async def _claimed(connection: AsyncConnection, asking: ToolCall | Closing, stat
         approval_id=asking.approval_id,
         payload_sha256=asking.payload_sha256,
         state=state,
+        **(_asked_for(asking) if isinstance(asking, ToolCall) else {}),
         **known,
     )
     return await inserted(connection, row.on_conflict_do_nothing())
+
+
+def _asked_for(call: ToolCall) -> dict[str, Any]:
+    requester = call.requester.model_dump_json(exclude_none=True)
+    return {"scope_key": call.scope_key or call.idempotency_key, "requester": requester}
 
 
 async def _active(connection: AsyncConnection, idempotency_key: str) -> Row[Any] | None:
@@ -331,20 +365,6 @@ async def _give_up(connection: AsyncConnection, consent: str, approval_id: str, 
     claim = await claim_of(connection, consent)
     if given_up.rowcount == 1 and claim is not None:
         await audit.append(connection, approval_id, [execution_entry(claim, now)])
-
-
-def _is_recorded(claim: Row[Any], holder: Holder, ending: Ending) -> bool:
-    """Whether the claim already says what this attempt says of its end."""
-    same_content = ending.content_left_out or bytes(claim.content or b"") == _data_of(ending)
-    return bool(claim.holder == holder.token and claim.state == ending.state and same_content)
-
-
-def _data_of(ending: Ending) -> bytes:
-    return ending.content.data if ending.content else b""
-
-
-def _held(holder: Holder, now: datetime) -> dict[str, Any]:
-    return {**holder.model_dump(exclude={"token"}), "holder": holder.token, "began_at": audit.stamp(now)}
 
 
 def _stored(ending: Ending) -> dict[str, Any]:

@@ -12,29 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from assent.contracts import Identity
 from assent.messages import AuditEntry, AuditEvent
 from assent.payload import sha256
-from ledger.schema import approvals, audit, grants, seals
-
-
-async def outcomes(connection: AsyncConnection) -> list[str]:
-    """Approvals whose recorded outcome is not the one that was sealed."""
-    problems: list[str] = []
-    sealed = {
-        row.approval_id: row.outcome_sha256
-        async for row in await connection.stream(
-            select(seals.c.approval_id, seals.c.outcome_sha256)
-            .where(seals.c.outcome_sha256.is_not(None))
-            .order_by(seals.c.n)
-        )
-    }
-    recorded = select(approvals.c.approval_id, approvals.c.status, approvals.c.outcome, approvals.c.closed_at)
-    async for row in await connection.stream(recorded):
-        where = f"approval {row.approval_id}"
-        expected = sealed.get(row.approval_id)
-        if expected is not None and outcome_sha256(row.status, row.outcome) != expected:
-            problems.append(f"{where}: the recorded outcome is not the one that was sealed")
-        elif row.closed_at is None and (row.outcome is not None or row.status is not None):
-            problems.append(f"{where}: it has an outcome, and was never closed")
-    return problems
+from ledger.schema import audit, grants
 
 
 def outcome_sha256(status: str | None, outcome: str | None) -> str | None:

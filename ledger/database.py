@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from assent.content import Content
@@ -29,7 +31,6 @@ from assent.contracts import (
 from assent.messages import (
     AuditBatch,
     AuditEntry,
-    AuditRecord,
     Closing,
     ClosingHead,
     Conclusion,
@@ -39,15 +40,40 @@ from assent.messages import (
     Release,
     Remembering,
     Report,
+    ReviewRecord,
     RevokedKind,
     Sight,
+    Telling,
+    Told,
     ToolCall,
 )
-from ledger import approvals, audit, claims, grants, heads, messages, policies, results, reviews, revisions
-from ledger.engine import insert, open_engine, reading, writing
+from assent.persons import Person
+from assent.quotas import NO_LIMITS, Limits
+from ledger import (
+    approvals,
+    attempts,
+    audit,
+    catalogues,
+    claims,
+    grants,
+    heads,
+    messages,
+    persons,
+    policies,
+    requesters,
+    results,
+    review_records,
+    reviews,
+    revisions,
+    settlements,
+    verifying,
+)
+from ledger.clock import database_now
+from ledger.engine import open_engine, reading, snapshot, writing
 from ledger.migrate import current_version, upgrade
 from ledger.schema import audit as audit_table
-from ledger.schema import catalogue
+
+_log = logging.getLogger(__name__)
 
 
 class Ledger:
@@ -55,6 +81,10 @@ class Ledger:
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
+
+    @property
+    def engine(self) -> AsyncEngine:
+        return self._engine
 
     @classmethod
     def open(cls, url: str) -> Ledger:
@@ -76,38 +106,39 @@ class Ledger:
     async def publish(self, manifests: Iterable[Manifest], now: datetime) -> None:
         """Let the approvals know of these tools; what was said of them before is replaced."""
         async with writing(self._engine) as connection:
-            for manifest in sorted(manifests, key=lambda manifest: manifest.name):
-                row = insert(connection, catalogue).values(
-                    name=manifest.name, manifest=manifest.model_dump_json(), published_at=audit.stamp(now)
-                )
-                changed = {"manifest": row.excluded.manifest, "published_at": row.excluded.published_at}
-                await connection.execute(row.on_conflict_do_update(index_elements=["name"], set_=changed))
+            await catalogues.publish(connection, manifests, now)
 
     async def manifest(self, tool: str) -> Manifest | None:
         async with reading(self._engine) as connection:
-            found = await connection.execute(select(catalogue.c.manifest).where(catalogue.c.name == tool))
-            text = found.scalar_one_or_none()
-        return Manifest.model_validate_json(text) if text else None
-
-    async def manifests(self, offset: int, limit: int) -> tuple[tuple[Manifest, ...], int | None]:
-        """The tools from *offset* on, by name, and where the rest begins."""
-        async with reading(self._engine) as connection:
-            page = select(catalogue.c.manifest).order_by(catalogue.c.name).offset(offset).limit(limit + 1)
-            found = (await connection.execute(page)).scalars().all()
-        manifests = tuple(Manifest.model_validate_json(text) for text in found[:limit])
-        return manifests, offset + limit if len(found) > limit else None
+            return await catalogues.manifest_of(connection, tool)
 
     # Approvals
 
     async def register(
-        self, request: Request, plan: Plan | None, refused: str | None, *, now: datetime, open_until: datetime
+        self,
+        request: Request,
+        plan: Plan | None,
+        refused: str | None,
+        *,
+        now: datetime,
+        open_until: datetime,
+        namespace: str | None = None,
+        limits: Limits = NO_LIMITS,
     ) -> Prepared:
+        """namespace: the one of Temporal's that the approval's workflow lives in."""
         async with writing(self._engine) as connection:
-            return await approvals.register(connection, request, plan, refused, now, open_until)
+            return await approvals.register(connection, request, plan, refused, now, open_until, namespace, limits)
+
+    async def prepared(self, request: Request) -> Prepared | None:
+        """What was prepared for a request before, if anything was."""
+        async with writing(self._engine) as connection:
+            return await approvals.stored(connection, request.approval_id, request.sha256)
 
     async def settle(self, conclusion: Conclusion) -> Outcome:
         async with writing(self._engine) as connection:
-            return await approvals.settle(connection, conclusion)
+            outcome = await approvals.settle(connection, conclusion)
+        await self.seal()
+        return outcome
 
     async def plan(self, approval_id: str, payload_sha256: str | None = None) -> Plan | None:
         """The plan that stands; or the newest one with that hash."""
@@ -118,14 +149,24 @@ class Ledger:
         async with writing(self._engine) as connection:
             return await revisions.revise(connection, plan, event_id)
 
-    async def waiting(self, offset: int, limit: int) -> tuple[tuple[str, ...], int | None]:
-        """The ids of open approvals, the oldest first, and where the rest begins."""
-        plans, further = await self.open_plans(offset, limit)
-        return tuple(plan.approval_id for plan in plans), further
-
-    async def open_plans(self, offset: int, limit: int) -> tuple[tuple[Plan, ...], int | None]:
+    async def open_plans(
+        self, offset: int, limit: int, namespace: str | None = None
+    ) -> tuple[tuple[Plan, ...], int | None]:
+        """namespace: the one of Temporal's that their workflows live in; all, if none is named."""
         async with reading(self._engine) as connection:
-            return await approvals.waiting(connection, datetime.now(UTC), offset, limit)
+            return await approvals.waiting(connection, datetime.now(UTC), offset, limit, namespace)
+
+    async def open_ones(
+        self, namespace: str, *, after: approvals.Open | None = None, limit: int
+    ) -> list[approvals.Open]:
+        async with reading(self._engine) as connection:
+            return await approvals.open_ones(connection, namespace, await database_now(connection), after, limit)
+
+    async def end_gone(self, approval_id: str, why: str) -> Outcome | None:
+        async with writing(self._engine) as connection:
+            ended = await approvals.end_gone(connection, approval_id, why, await database_now(connection))
+        await self.seal()
+        return ended
 
     async def state(self, approval_id: str) -> State | None:
         async with reading(self._engine) as connection:
@@ -176,13 +217,16 @@ class Ledger:
 
     # Claims
 
-    async def begin(self, call: ToolCall, holder: claims.Holder, *, may_start: bool = True) -> claims.Beginning:
+    async def begin(
+        self, call: ToolCall, holder: attempts.Holder, *, may_start: bool = True, policy: int | None = None
+    ) -> claims.Beginning:
         async with writing(self._engine) as connection:
-            return await claims.begin(connection, call, holder, datetime.now(UTC), may_start)
+            now = await database_now(connection)
+            return await claims.begin(connection, call, holder, now, may_start=may_start, policy=policy)
 
-    async def finish(self, call: ToolCall, holder: claims.Holder, attempt: int, ending: claims.Ending) -> Report:
+    async def finish(self, call: ToolCall, holder: attempts.Holder, attempt: int, ending: claims.Ending) -> Report:
         async with writing(self._engine) as connection:
-            return await claims.finish(connection, call, holder, attempt, ending, datetime.now(UTC))
+            return await claims.finish(connection, call, holder, attempt, ending, await database_now(connection))
 
     async def close(self, closing: Closing) -> Report:
         async with writing(self._engine) as connection:
@@ -190,7 +234,7 @@ class Ledger:
 
     async def resolve(self, call: ToolCall, content: Content) -> Report:
         async with writing(self._engine) as connection:
-            return await reviews.resolve(connection, call, content, datetime.now(UTC))
+            return await reviews.resolve(connection, call, content, await database_now(connection))
 
     async def content(self, approval_id: str) -> bytes | None:
         async with reading(self._engine) as connection:
@@ -204,13 +248,36 @@ class Ledger:
         async with writing(self._engine) as connection:
             return await results.release(connection, release)
 
-    async def body_ended(self, call: ToolCall, holder: claims.Holder) -> None:
+    async def body_ended(self, holder: attempts.Holder) -> None:
         async with writing(self._engine) as connection:
-            await claims.body_ended(connection, call, holder)
+            await attempts.ended(connection, holder)
 
-    async def twin(self, payload_sha256: str, namespace: str) -> str | None:
+    async def standing(self, consent: str) -> attempts.Standing:
+        """What all attempts to make a consent's call, whoever began them, let be said of it."""
         async with reading(self._engine) as connection:
-            return await claims.twin_of(connection, payload_sha256, namespace)
+            return await attempts.standing_of(connection, consent)
+
+    async def twin(self, payload_sha256: str, namespace: str, requester: Identity) -> requesters.Twin | None:
+        async with reading(self._engine) as connection:
+            return await requesters.twin_of(connection, payload_sha256, namespace, requester)
+
+    async def key_of(self, consent: str) -> str | None:
+        async with reading(self._engine) as connection:
+            return await requesters.key_of(connection, consent)
+
+    # Persons
+
+    async def person(self, identity: Identity) -> Person:
+        async with reading(self._engine) as connection:
+            return await persons.person(connection, identity)
+
+    async def learn(self, identity: Identity) -> None:
+        """Remember that these ids, which were proved together, are one person's."""
+        async with reading(self._engine) as connection:
+            if await persons.is_known(connection, identity):
+                return
+        async with writing(self._engine) as connection:
+            await persons.learn(connection, identity)
 
     # Grants and the policy
 
@@ -242,10 +309,6 @@ class Ledger:
         async with reading(self._engine) as connection:
             return await grants.grant_for(connection, wanted, now)
 
-    async def grants(self, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
-        async with reading(self._engine) as connection:
-            return await grants.page(connection, offset, limit)
-
     async def revoke(
         self, grant_id: str, actor: Identity, *, may_all: bool, surface: Surface, now: datetime
     ) -> RevokedKind:
@@ -266,21 +329,38 @@ class Ledger:
         async with reading(self._engine) as connection:
             return await reviews.sights(connection, approval_id)
 
-    async def root_sight(self, consent: str) -> Sight | None:
+    async def chain_sights(self, consent: str) -> tuple[Sight, ...]:
         async with reading(self._engine) as connection:
-            return await reviews.root_sight(connection, consent)
+            return await reviews.chain_sights(connection, consent)
 
     async def rule(self, examination: Examination) -> Ruled:
         async with writing(self._engine) as connection:
             return await reviews.rule(connection, examination)
 
+    async def review(self, approval_id: str) -> ReviewRecord | None:
+        async with reading(self._engine) as connection:
+            return await review_records.record_of(connection, approval_id)
+
     async def settlement(self, approval_id: str) -> Settlement | None:
         async with reading(self._engine) as connection:
-            return await reviews.settlement_of(connection, approval_id)
+            return await settlements.settlement_of(connection, approval_id)
 
-    async def orphans(self, now: datetime) -> list[reviews.Orphan]:
+    async def waits(self, approval_id: str) -> reviews.Wait | None:
+        """How the review of an approval's frozen call stands: who waits for it, what was promised, what was told."""
         async with reading(self._engine) as connection:
-            return await reviews.orphans(connection, now)
+            return await reviews.wait_of(connection, approval_id)
+
+    async def tell(self, telling: Telling) -> Told:
+        async with writing(self._engine) as connection:
+            return await settlements.tell(connection, telling.approval_id, telling.after)
+
+    async def orphans(self, namespace: str, now: datetime | None = None) -> list[reviews.Orphan]:
+        async with reading(self._engine) as connection:
+            return await reviews.orphans(connection, namespace, now or await database_now(connection))
+
+    async def untold(self, namespace: str, now: datetime | None = None) -> list[reviews.Untold]:
+        async with reading(self._engine) as connection:
+            return await reviews.untold(connection, namespace, now or await database_now(connection))
 
     # Audit
 
@@ -296,31 +376,19 @@ class Ledger:
             )
             return [AuditEntry.model_validate_json(body) for body in bodies.scalars()]
 
-    async def records(self, approval_id: str, offset: int, limit: int) -> tuple[tuple[AuditRecord, ...], int | None]:
-        """The audit of one approval from *offset* on, as it is chained, and where the rest begins."""
-        async with reading(self._engine) as connection:
-            page = (
-                select(audit_table)
-                .where(audit_table.c.approval_id == approval_id)
-                .order_by(audit_table.c.seq)
-                .offset(offset)
-                .limit(limit + 1)
-            )
-            found = (await connection.execute(page)).all()
-        records = tuple(
-            AuditRecord(
-                seq=row.seq,
-                entry=AuditEntry.model_validate_json(row.body),
-                previous=row.previous,
-                hash=row.hash,
-            )
-            for row in found[:limit]
-        )
-        return records, offset + limit if len(found) > limit else None
+    async def seal(self) -> None:
+        """Seal the audits that wait for it. What fails is made up for by the next ending, or by the sweeper."""
+        try:
+            more = True
+            while more:
+                async with writing(self._engine) as connection:
+                    more = await audit.seal(connection)
+        except (SQLAlchemyError, OSError) as error:
+            _log.warning("closed audits wait for their seal: %s", type(error).__name__)
 
     async def verify(self, expected_head: str | None = None, kept: Iterable[ClosingHead] = ()) -> list[str]:
-        async with reading(self._engine) as connection:
-            return await audit.verify(connection, expected_head, kept)
+        async with snapshot(self._engine) as connection:
+            return await verifying.verify(connection, expected_head, kept)
 
     async def closing_head(self, approval_id: str) -> ClosingHead | None:
         async with reading(self._engine) as connection:

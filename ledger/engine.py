@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection, Insert, Table, event, exc, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
 
 _READ_ONLY = "assent_read_only"
 _queues: WeakKeyDictionary[AsyncEngine, asyncio.Lock] = WeakKeyDictionary()
@@ -21,6 +22,18 @@ _REFUSALS = frozenset({"22", "23", "42", "54", "P0"})
 
 STATEMENT_SECONDS = 20.0
 """How long PostgreSQL is waited for to answer one statement."""
+IDLE_SECONDS = 10.0
+"""How long PostgreSQL bears with a transaction that its client leaves alone: what it locked, others wait for."""
+_GONE = {
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "20s",
+}
+"""How soon it notices that a client's machine is gone."""
+_PATIENT = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
+"""For one who only reads, and holds no lock."""
+_DURABLE = {"synchronous_commit": "on", "application_name": "assent"}
 
 
 def open_engine(url: str) -> AsyncEngine:
@@ -30,8 +43,8 @@ def open_engine(url: str) -> AsyncEngine:
         case "sqlite+aiosqlite":
             if parsed.database and parsed.database != ":memory:":
                 _make_private(Path(parsed.database))
-            engine = create_async_engine(
-                parsed, pool_size=4, max_overflow=8, hide_parameters=True, connect_args={"timeout": 20}
+            engine = create_async_engine(  # all connections are kept: opening one costs more than most that it does
+                parsed, pool_size=12, max_overflow=0, hide_parameters=True, connect_args={"timeout": 20}
             )
             event.listen(engine.sync_engine, "connect", _harden_sqlite)
             event.listen(engine.sync_engine, "begin", _begin_sqlite)
@@ -46,13 +59,21 @@ def open_engine(url: str) -> AsyncEngine:
                 connect_args={
                     "timeout": 5,
                     "command_timeout": STATEMENT_SECONDS,
-                    "server_settings": {"synchronous_commit": "on", "application_name": "assent"},
+                    "server_settings": {**_DURABLE, **_GONE, **_limits()},
                 },
             )
         case other:
             raise ValueError(
                 f"ASSENT_DATABASE_URL names the driver {other!r}; use sqlite+aiosqlite:///… or postgresql+asyncpg://…"
             )
+
+
+def _limits() -> dict[str, str]:
+    """The server gives up a statement before we stop listening for it, and a stopped process before long."""
+    return {
+        "statement_timeout": f"{int(STATEMENT_SECONDS * 750)}ms",
+        "idle_in_transaction_session_timeout": f"{int(IDLE_SECONDS * 1000)}ms",
+    }
 
 
 @asynccontextmanager
@@ -72,6 +93,27 @@ async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     async with engine.connect() as connection:
         await connection.execution_options(**{_READ_ONLY: True})
         yield connection
+
+
+@asynccontextmanager
+async def snapshot(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A transaction that reads everything as it was at one moment, for as long as that takes."""
+    if engine.dialect.name == "sqlite":
+        async with reading(engine) as connection:
+            yield connection
+        return
+    patient = create_async_engine(
+        engine.url,
+        poolclass=NullPool,
+        hide_parameters=True,
+        connect_args={"timeout": 5, "server_settings": {**_GONE, **_PATIENT}},
+    )
+    try:
+        async with patient.connect() as connection:
+            await connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+            yield connection
+    finally:
+        await patient.dispose()
 
 
 def insert(connection: AsyncConnection, table: Table) -> sqlite.Insert | postgresql.Insert:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.messages import ClosingHead
-from ledger.crosscheck import outcome_sha256
-from ledger.schema import approvals, seals
+from ledger.schema import seals
 
 _NAMED = seals.c.approval_id, seals.c.entries, seals.c.head, seals.c.outcome_sha256
 
@@ -27,27 +26,20 @@ async def all_heads(connection: AsyncConnection) -> list[ClosingHead]:
     return [_read(row) for row in await connection.execute(select(*_NAMED).order_by(seals.c.n))]
 
 
-async def missing(
-    connection: AsyncConnection, chains: Mapping[str, Sequence[str]], kept: Iterable[ClosingHead]
-) -> list[str]:
-    """What was kept elsewhere and is no longer here as it was."""
-    expected = list(kept)
-    if not expected:
-        return []
-    recorded = {
-        row.approval_id: outcome_sha256(row.status, row.outcome)
-        async for row in await connection.stream(
-            select(approvals.c.approval_id, approvals.c.status, approvals.c.outcome)
-        )
-    }
+def gone(kept: Iterable[ClosingHead], chain: Sequence[str], outcome: str | None) -> list[str]:
+    """What of one approval was kept elsewhere and is no longer here as it was.
+
+    chain: the hashes of its audit, in order.
+    outcome: what stands for the outcome that is recorded.
+    """
     problems = []
-    for each in expected:
-        chain, where = chains.get(each.approval_id, ()), f"approval {each.approval_id}"
+    for each in kept:
+        where = f"approval {each.approval_id}"
         if len(chain) < each.entries:
             problems.append(f"{where}: {each.entries} entries were kept elsewhere, only {len(chain)} are left")
         elif each.entries < 1 or chain[each.entries - 1] != each.head:
             problems.append(f"{where}: entry {each.entries} is not the one that was kept elsewhere")
-        if each.outcome_sha256 not in (None, recorded.get(each.approval_id)):
+        if each.outcome_sha256 not in (None, outcome):
             problems.append(f"{where}: the recorded outcome is not the one that was kept elsewhere")
     return problems
 

@@ -24,9 +24,9 @@ from assent.messages import AuditEntry, AuditEvent
 from assent.payload import sha256
 from ledger import audit
 from ledger.engine import insert, inserted
-from ledger.reviews import settlement_of
 from ledger.revisions import edited_by, plan_of, standing_plan
 from ledger.schema import approvals, claims, decisions, messages
+from ledger.settlements import settlement_of
 
 
 class MessageKind(StrEnum):

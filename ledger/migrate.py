@@ -30,6 +30,8 @@ async def upgrade(engine: AsyncEngine) -> None:
 
     def migrate(connection: Connection) -> None:
         if connection.dialect.name == "postgresql":
+            for limit in ("statement_timeout", "idle_in_transaction_session_timeout"):
+                connection.execute(text(f"SET LOCAL {limit} = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATING})
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS))

@@ -29,9 +29,17 @@ async def put(connection: AsyncConnection, words: str, sha256: str, now: datetim
     await connection.execute(row)
 
 
+async def number_in_force(connection: AsyncConnection) -> int:
+    """Which policy is in force, 0 if none ever was. No other one can be put in force until the transaction ends."""
+    if connection.dialect.name == "postgresql":
+        await connection.execute(text("SELECT pg_advisory_xact_lock_shared(:lock)"), {"lock": _PUTTING})
+    last = await _last(connection)
+    return last.n if last is not None else 0
+
+
 async def in_force(connection: AsyncConnection) -> Policy | None:
     last = await _last(connection)
-    return Policy(text=last.text, sha256=last.sha256, since=last.since) if last is not None else None
+    return Policy(n=last.n, text=last.text, sha256=last.sha256, since=last.since) if last is not None else None
 
 
 async def _last(connection: AsyncConnection) -> Row[Any] | None:

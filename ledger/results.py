@@ -20,9 +20,9 @@ async def claim_of(connection: AsyncConnection, consent: str) -> Row[Any] | None
 
 
 async def root_of(connection: AsyncConnection, consent: str) -> Row[Any] | None:
-    """The claim that a consent waits for: its own, or the one whose unknown call it met or was followed by."""
+    """The claim that a consent waits for: its own, or the one whose call it met or was followed by."""
     claim = await claim_of(connection, consent)
-    while claim is not None and claim.state == ClaimState.CLOSED and claim.answer == ReportKind.UNKNOWN:
+    while claim is not None and claim.state == ClaimState.CLOSED and claim.answer is not None:
         claim = await claim_of(connection, claim.answered_by)
     return claim
 
@@ -68,7 +68,13 @@ async def report(connection: AsyncConnection, claim: Row[Any], *, to: Row[Any] |
     if known.kind is ReportKind.NOT_BEGUN or is_readable(path):
         return known
     data = result_of(path[-1])
-    return Report(kind=known.kind, sealed=True, content_bytes=len(data), content_sha256=sha256(data))
+    return Report(
+        kind=known.kind,
+        sealed=True,
+        content_bytes=len(data),
+        content_sha256=sha256(data),
+        idempotency_key=known.idempotency_key,
+    )
 
 
 async def content(connection: AsyncConnection, approval_id: str) -> bytes | None:
@@ -120,6 +126,6 @@ def _report(claim: Row[Any], source: Row[Any]) -> Report:
         case ClaimState.CLOSED if claim.answer is None:
             return Report(kind=ReportKind.NOT_BEGUN, reason=claim.error)
         case ClaimState.CLOSED:
-            return Report(kind=ReportKind(claim.answer), reason=claim.error)
+            return Report(kind=ReportKind(claim.answer), reason=claim.error, idempotency_key=claim.idempotency_key)
         case ClaimState.STARTED | ClaimState.UNKNOWN:
-            return Report(kind=ReportKind.UNKNOWN, reason=claim.error)
+            return Report(kind=ReportKind.UNKNOWN, reason=claim.error, idempotency_key=claim.idempotency_key)

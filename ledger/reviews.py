@@ -1,79 +1,145 @@
-"""Reviews: what is known of a frozen call, and what was settled of it."""
+"""Reviews: what is known of a frozen call, what is said of it, and whose review must be open."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, func, select, update
+from sqlalchemy import Row, exists, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.content import Content, storable
-from assent.contracts import Frozen, Plan, Ruled, RuledKind, RulingKind, Settlement, Surface
-from assent.messages import AuditEntry, AuditEvent, Examination, LateResult, Report, ReportKind, Sight, ToolCall
-from assent.payload import sha256
-from ledger import audit
+from assent.contracts import Frozen, Plan, Ruled, RuledKind, Ruling, RulingKind, Settlement, Surface
+from assent.messages import (
+    AuditEntry,
+    AuditEvent,
+    Examination,
+    LateResult,
+    Report,
+    ReportKind,
+    Retry,
+    Sight,
+    ToolCall,
+)
+from ledger import attempts, audit
+from ledger.approvals import lives_in
 from ledger.claims import answer_entry, execution_entry
 from ledger.engine import insert
-from ledger.results import claim_of, content_of, is_readable, path_of, report, root_of
+from ledger.results import claim_of, report, root_of
 from ledger.revisions import with_hash
-from ledger.schema import ClaimState, approvals, claims, late_results, settlements
+from ledger.schema import ClaimState, approvals, claims, late_results, retries, settlements
+from ledger.settlements import (
+    KINDS,
+    count_waiting,
+    entry_of,
+    first_waiting,
+    for_all,
+    is_told,
+    settle,
+    standing,
+    waiting,
+)
 
-_PREVIEW = 2000
+_PREVIEW = 500
 """How much of a late result a review shows."""
-_KINDS = {ClaimState.EXECUTED: RulingKind.EXECUTED, ClaimState.FAILED: RulingKind.NOT_EXECUTED}
+_MOST_SIGHTS, _MOST_LATE = 10, 3
+"""How many attempts, and how many late words of each, a review shows: the newest."""
+_TOLD_WITHIN = timedelta(minutes=2)
+"""How long a review may take to tell everybody before it is looked whether it is still there."""
 
 
 class Orphan(Frozen):
     """A claim that was begun long ago, and of whose end nobody knows."""
 
     consent: str
+    idempotency_key: str
     plan: Plan
     began_at: datetime
     is_given_up: bool
     """Whether it is on record that nobody knows; if not, the claim still says that it runs."""
 
+    @property
+    def should_have_ended(self) -> datetime:
+        return self.began_at + self.plan.timeout + self.plan.heartbeat_timeout
+
+
+class Untold(Frozen):
+    """A call that is settled, while somebody may not have been told."""
+
+    plan: Plan
+    idempotency_key: str
+
 
 async def sights(connection: AsyncConnection, approval_id: str) -> tuple[Sight, ...]:
-    """What the ledger knows of every attempt to make an approval's call, in order."""
+    """What the ledger knows of the attempts to make an approval's call, in order: of many, the newest."""
     rows = await connection.execute(
-        select(claims).where(claims.c.approval_id == approval_id).order_by(claims.c.began_at)
+        select(claims).where(claims.c.approval_id == approval_id).order_by(claims.c.began_at.desc()).limit(_MOST_SIGHTS)
     )
-    return tuple([await _sight(connection, row) for row in rows.all()])
+    return tuple([await _sight(connection, row) for row in reversed(rows.all())])
 
 
-async def root_sight(connection: AsyncConnection, consent: str) -> Sight | None:
-    """The claim that a frozen call waits for."""
-    root = await root_of(connection, consent)
-    return await _sight(connection, root) if root is not None else None
+async def chain_sights(connection: AsyncConnection, consent: str) -> tuple[Sight, ...]:
+    """What the ledger knows of every consent under which a frozen call was begun, whosever it was; the last decides."""
+    found = [await _sight(connection, claim) for claim in await attempts.chain_of(connection, consent)]
+    if len(found) <= _MOST_SIGHTS:
+        return tuple(found)
+    newest = found[-_MOST_SIGHTS // 2 :]  # and of those before, the ones that may go on
+    return tuple(([sight for sight in found[: -len(newest)] if not sight.body_ended])[-len(newest) :] + newest)
+
+
+class Wait(Frozen):
+    """Who waits for what became of a frozen call, and how far that has come."""
+
+    count: int
+    some: tuple[str, ...]
+    retries: int
+    retry: Retry | None
+    told: bool
+
+
+async def wait_of(connection: AsyncConnection, approval_id: str) -> Wait | None:
+    root = await root_of(connection, approval_id)
+    if root is None:
+        return None
+    return Wait(
+        count=await count_waiting(connection, root.consent),
+        some=tuple(await first_waiting(connection, root.consent)),
+        retries=await _count_retries(connection, root.idempotency_key),
+        retry=await promised_retry(connection, root.idempotency_key) if root.state == ClaimState.UNKNOWN else None,
+        told=await is_told(connection, root.consent),
+    )
 
 
 async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
-    """Settle a frozen call by compare-and-set: of two who say something of it, the first is heard."""
-    call, joined = examination.frozen.call, examination.frozen.joined
-    root = await root_of(connection, call.consent)
-    assert root is not None, "a frozen call has a claim"
-    waiting = dict.fromkeys((call.approval_id, root.approval_id, *joined))
-    await audit.lock(connection, *waiting)
-    if standing := await settlement_of(connection, call.approval_id):
-        return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=standing)
-    await _move(connection, root.consent, examination)
+    """Settle a frozen call by compare-and-set: of two who say something of it, the first is heard.
+
+    A retry that was promised is made before anything else is settled, unless the call turns out to be executed.
+    """
+    call, ruling = examination.frozen.call, examination.ruling
+    root = await _locked_root(connection, call.approval_id)
+    if known := await standing(connection, root):
+        settlement = await settle(connection, root, told=call.approval_id)
+        ruled = RuledKind.SETTLED if ruling is not None and _is_by(known, ruling) else RuledKind.ALREADY_SETTLED
+        return Ruled(kind=ruled, settlement=await for_all(connection, settlement, root))
+    promised = await promised_retry(connection, root.idempotency_key)
+    wants_retry = ruling is not None and ruling.kind is RulingKind.RETRY
+    if promised is None and wants_retry and root.state == ClaimState.UNKNOWN:
+        assert ruling is not None
+        promised = await _promise(connection, examination, ruling)
+    if promised is not None:
+        return Ruled(kind=RuledKind.RETRYING, consent=promised.consent)
+    if root.state == ClaimState.STARTED:  # it runs: nobody can say yet
+        return Ruled(kind=RuledKind.RETRYING, consent=root.consent)
+    is_heard = await _move(connection, root, examination)
     claim = await claim_of(connection, root.consent)
     assert claim is not None, "a claim is never deleted"
-    kind = _KINDS.get(ClaimState(claim.state))
-    assert kind is not None, "it was moved above, or before"
-    settlement = _settlement(examination, kind)
-    if await _all_may_read(connection, tuple(waiting), claim):
-        settlement = _with_content(settlement, claim)
-    for approval_id in waiting:  # also the one whose claim it is, which may not have come to wait for the answer
-        row = insert(connection, settlements).values(
-            approval_id=approval_id,
-            settlement=settlement.model_dump_json(),
-            settled_at=audit.stamp(examination.now),
-        )
-        await connection.execute(row.on_conflict_do_nothing())
-        await audit.append(connection, approval_id, [_entry(settlement, claim, examination)])
-    return Ruled(kind=RuledKind.SETTLED, settlement=settlement)
+    kind = KINDS.get(ClaimState(claim.state))
+    if kind is None or not is_heard:
+        return Ruled(kind=RuledKind.RETRYING)  # it was tried again after this was found out
+    settlement = _settlement(examination, kind, claim)
+    entry = entry_of(settlement, claim, proof=ruling.proof if ruling else None)
+    settlement = await settle(connection, claim, settlement, entry, told=call.approval_id)
+    return Ruled(kind=RuledKind.SETTLED, settlement=await for_all(connection, settlement, claim))
 
 
 async def resolve(connection: AsyncConnection, call: ToolCall, content: Content, now: datetime) -> Report:
@@ -84,7 +150,8 @@ async def resolve(connection: AsyncConnection, call: ToolCall, content: Content,
     own, claim = await claim_of(connection, call.consent), await root_of(connection, call.consent)
     if claim is None:
         return Report(kind=ReportKind.UNKNOWN)
-    await audit.lock(connection, claim.approval_id, call.approval_id)
+    frozen = await waiting(connection, claim.consent)
+    await audit.lock(connection, claim.approval_id, call.approval_id, *frozen)
     found = await connection.execute(
         update(claims)
         .where(claims.c.consent == claim.consent, claims.c.state == ClaimState.UNKNOWN)
@@ -94,6 +161,8 @@ async def resolve(connection: AsyncConnection, call: ToolCall, content: Content,
     assert claim is not None, "a claim is never deleted"
     if found.rowcount == 1:
         await audit.append(connection, claim.approval_id, [execution_entry(claim, now)])
+        if frozen:
+            await settle(connection, claim)
     found_out = await report(connection, claim, to=own if own is not None and own.consent != claim.consent else None)
     if found_out.kind is not ReportKind.EXECUTED or claim.approval_id == call.approval_id:
         return found_out
@@ -101,74 +170,137 @@ async def resolve(connection: AsyncConnection, call: ToolCall, content: Content,
     return found_out.model_copy(update={"kind": ReportKind.REPLAYED})
 
 
-async def settlement_of(connection: AsyncConnection, approval_id: str) -> Settlement | None:
-    found = select(settlements.c.settlement).where(settlements.c.approval_id == approval_id)
-    text = (await connection.execute(found)).scalar_one_or_none()
-    if text is None:
-        return None
-    settlement, claim = Settlement.model_validate_json(text), await claim_of(connection, approval_id)
-    if settlement.kind is not RulingKind.EXECUTED or settlement.content is not None or claim is None:
-        return settlement
-    path = await path_of(connection, claim)  # its content was left out; it may have been released since
-    return _with_content(settlement, path[-1]) if is_readable(path) else settlement
+async def promised_retry(connection: AsyncConnection, idempotency_key: str) -> Retry | None:
+    """The retry of a key that an operator was promised and that nobody has made."""
+    made = exists().where(claims.c.consent == retries.c.consent)
+    found = select(retries).where(retries.c.idempotency_key == idempotency_key, ~made).order_by(retries.c.asked_at)
+    row = (await connection.execute(found.limit(1))).first()
+    return Retry(consent=row.consent, ruling=Ruling.model_validate_json(row.ruling)) if row is not None else None
 
 
-async def orphans(connection: AsyncConnection, now: datetime) -> list[Orphan]:
-    """Claims that should have ended by now, whatever became of them."""
+async def _count_retries(connection: AsyncConnection, idempotency_key: str) -> int:
+    """How often a call was tried again by an operator's word."""
+    made = select(func.count()).join(claims, claims.c.consent == retries.c.consent)
+    return (await connection.execute(made.where(retries.c.idempotency_key == idempotency_key))).scalar_one()
+
+
+async def orphans(connection: AsyncConnection, namespace: str, now: datetime) -> list[Orphan]:
+    """Claims that should have ended by now, or were given up, of approvals that live in this namespace."""
     edited = with_hash(claims.c.approval_id, claims.c.payload_sha256).correlate(claims).scalar_subquery()
     rows = await connection.execute(
         select(
-            claims.c.consent, claims.c.began_at, claims.c.state, func.coalesce(edited, approvals.c.plan).label("plan")
+            claims.c.consent,
+            claims.c.idempotency_key,
+            claims.c.began_at,
+            claims.c.state,
+            func.coalesce(edited, approvals.c.plan).label("plan"),
         )
         .join(approvals, approvals.c.approval_id == claims.c.approval_id)
-        .outerjoin(settlements, settlements.c.approval_id == claims.c.approval_id)
-        .where(claims.c.state.in_((ClaimState.STARTED, ClaimState.UNKNOWN)), settlements.c.approval_id.is_(None))
+        .where(text("(claims.state = 'started' OR claims.state = 'unknown')"), lives_in(namespace))
         .order_by(claims.c.began_at)
     )
     found = (
         Orphan(
             consent=row.consent,
+            idempotency_key=row.idempotency_key,
             plan=Plan.model_validate_json(row.plan),
             began_at=datetime.fromisoformat(row.began_at),
             is_given_up=row.state == ClaimState.UNKNOWN,
         )
         for row in rows
     )
-    return [orphan for orphan in found if orphan.began_at + orphan.plan.timeout + orphan.plan.heartbeat_timeout < now]
+    return [orphan for orphan in found if orphan.is_given_up or orphan.should_have_ended < now]
 
 
-async def _move(connection: AsyncConnection, consent: str, examination: Examination) -> None:
-    """Let the claim say what was found out; only one that says "unknown" can be moved."""
+async def untold(connection: AsyncConnection, namespace: str, now: datetime) -> list[Untold]:
+    """Calls of which it is known what became of them, and not told to everybody who waited."""
+    edited = with_hash(claims.c.approval_id, claims.c.payload_sha256).correlate(claims).scalar_subquery()
+    plan = func.coalesce(edited, approvals.c.plan).label("plan")
+    late = (
+        select(plan, claims.c.idempotency_key)
+        .join(claims, claims.c.approval_id == approvals.c.approval_id)
+        .join(settlements, settlements.c.consent == claims.c.consent)
+        .where(text("settlements.told = 0"), settlements.c.settled_at < audit.stamp(now - _TOLD_WITHIN))
+    )
+    is_settled = exists().where(settlements.c.consent == retries.c.consent)
+    retried = (
+        select(plan, claims.c.idempotency_key)
+        .join(retries, retries.c.approval_id == approvals.c.approval_id)
+        .join(claims, claims.c.consent == retries.c.consent)
+        .where(claims.c.state.in_(tuple(KINDS)), claims.c.ended_at < audit.stamp(now - _TOLD_WITHIN), ~is_settled)
+    )
+    found = [row for query in (late, retried) for row in await connection.execute(query.where(lives_in(namespace)))]
+    return [Untold(plan=Plan.model_validate_json(row.plan), idempotency_key=row.idempotency_key) for row in found]
+
+
+async def _move(connection: AsyncConnection, root: Row[Any], examination: Examination) -> bool:
+    """Let the claim say what was found out, if it says "unknown"; tells whether it is this that it says now."""
     ruling, report = examination.ruling, examination.report
-    unknown = update(claims).where(claims.c.consent == consent, claims.c.state == ClaimState.UNKNOWN)
+    unknown = update(claims).where(claims.c.consent == root.consent, claims.c.state == ClaimState.UNKNOWN)
     if ruling is not None and ruling.kind is RulingKind.EXECUTED:
         content = Content.of(ruling.content)
-        await connection.execute(
-            unknown.values(state=ClaimState.EXECUTED, content=content.data, note=content.note, error=None)
-        )
-    elif ruling is not None and ruling.kind is RulingKind.NOT_EXECUTED:
-        await connection.execute(unknown.values(state=ClaimState.FAILED, error=storable(ruling.reason)))
+        found = unknown.values(state=ClaimState.EXECUTED, content=content.data, note=content.note, error=None)
+    elif ruling is not None:
+        found = unknown.values(state=ClaimState.FAILED, error=storable(ruling.reason))
     elif report is not None and report.kind is ReportKind.NOT_EXECUTED:
-        await connection.execute(unknown.values(state=ClaimState.FAILED, error=storable(report.reason)))
-
-
-async def _all_may_read(connection: AsyncConnection, approval_ids: tuple[str, ...], root: Row[Any]) -> bool:
-    """Whether the result is sealed for none of those who wait for it."""
-    for approval_id in approval_ids:
-        claim = await claim_of(connection, approval_id)
-        if not is_readable(await path_of(connection, claim if claim is not None else root)):
+        if (await attempts.standing_of(connection, root.consent)).attempts != report.attempts:
             return False
-    return True
+        found = unknown.values(state=ClaimState.FAILED, error=storable(report.reason))
+    else:
+        return True  # the ledger knew it before
+    return (await connection.execute(found)).rowcount == 1
 
 
-def _with_content(settlement: Settlement, claim: Row[Any]) -> Settlement:
-    if claim.content is None:
-        return settlement
-    shown = content_of(claim).report(ReportKind.EXECUTED)
-    return settlement.model_copy(update={"content": shown.content, "truncated": shown.truncated})
+async def _locked_root(connection: AsyncConnection, approval_id: str) -> Row[Any]:
+    """The claim that an approval's frozen call leads to, with the rows of all who would be told first."""
+    root = await root_of(connection, approval_id)
+    assert root is not None, "a frozen call has a claim"
+    await audit.lock(connection, approval_id, root.approval_id, *await waiting(connection, root.consent))
+    root = await root_of(connection, approval_id)
+    assert root is not None, "a claim is never deleted"
+    return root
 
 
-def _settlement(examination: Examination, kind: RulingKind) -> Settlement:
+async def _promise(connection: AsyncConnection, examination: Examination, ruling: Ruling) -> Retry:
+    """Put on record that a call is to be tried again; from here on it will be, whoever comes to do so."""
+    call = examination.frozen.call
+    mine = claims.c.approval_id == call.approval_id
+    used = set((await connection.execute(select(claims.c.consent).where(mine))).scalars())
+    used |= set(
+        (await connection.execute(select(retries.c.consent).where(retries.c.approval_id == call.approval_id))).scalars()
+    )
+    retry = Retry(consent=f"{call.approval_id}#{len(used)}", ruling=ruling.model_copy(update={"content": None}))
+    row = insert(connection, retries).values(
+        consent=retry.consent,
+        approval_id=call.approval_id,
+        idempotency_key=call.idempotency_key,
+        ruling=retry.ruling.model_dump_json(),
+        asked_at=audit.stamp(examination.now),
+    )
+    await connection.execute(row)
+    entry = AuditEntry(
+        event=AuditEvent.RETRY,
+        at=examination.now,
+        once=f"retry:{retry.consent}",
+        actor=ruling.operator,
+        surface=ruling.surface,
+        proof=ruling.proof,
+        payload_sha256=call.payload_sha256,
+        event_id=ruling.ruling_id,
+        ruling=ruling.kind,
+        reason=ruling.reason,
+    )
+    await audit.append(connection, call.approval_id, [entry])
+    return retry
+
+
+def _is_by(settlement: Settlement, ruling: Ruling) -> bool:
+    """Whether it is this very ruling that settled it."""
+    same = settlement.retried if ruling.kind is RulingKind.RETRY else settlement.kind is ruling.kind
+    return same and ruling.ruling_id is not None and settlement.ruling_id == ruling.ruling_id
+
+
+def _settlement(examination: Examination, kind: RulingKind, claim: Row[Any]) -> Settlement:
     frozen, ruling, report = examination.frozen, examination.ruling, examination.report
     return Settlement(
         approval_id=frozen.call.approval_id,
@@ -177,30 +309,15 @@ def _settlement(examination: Examination, kind: RulingKind) -> Settlement:
         surface=ruling.surface if ruling else Surface.PROBE,
         reason=ruling.reason if ruling else report.reason if report else None,
         settled_at=examination.now,
-        retried=frozen.retries > 0,
-        also=tuple(other for other in frozen.joined if other != frozen.call.approval_id),
-    )
-
-
-def _entry(settlement: Settlement, claim: Row[Any], examination: Examination) -> AuditEntry:
-    ruling = examination.ruling
-    return AuditEntry(
-        event=AuditEvent.SETTLE,
-        at=examination.now,
-        once="settle",
-        actor=settlement.settled_by,
-        surface=settlement.surface,
-        proof=ruling.proof if ruling else None,
-        payload_sha256=claim.payload_sha256,
-        event_id=ruling.ruling_id if ruling else None,
-        ruling=settlement.kind,
-        reason=settlement.reason,
-        content_sha256=sha256(claim.content) if claim.content is not None else None,
+        retried=claim.consent != claim.approval_id,
+        ruling_id=ruling.ruling_id if ruling else None,
     )
 
 
 async def _sight(connection: AsyncConnection, claim: Row[Any]) -> Sight:
-    late = await connection.execute(select(late_results).where(late_results.c.consent == claim.consent))
+    newest = select(late_results).where(late_results.c.consent == claim.consent).order_by(late_results.c.at.desc())
+    late = (await connection.execute(newest.limit(_MOST_LATE))).all()
+    begun = await attempts.of_claim(connection, claim.consent)
     return Sight(
         consent=claim.consent,
         state=claim.state,
@@ -209,7 +326,7 @@ async def _sight(connection: AsyncConnection, claim: Row[Any]) -> Sight:
         began_at=claim.began_at,
         ended_at=claim.ended_at,
         error=claim.error,
-        body_ended=bool(claim.body_ended),
+        body_ended=all(attempt.body_ended for attempt in begun),
         late=tuple(
             LateResult(
                 state=row.state,
@@ -218,6 +335,6 @@ async def _sight(connection: AsyncConnection, claim: Row[Any]) -> Sight:
                 content=bytes(row.content[:_PREVIEW]).decode("ascii") if row.content is not None else None,
                 error=row.error,
             )
-            for row in late
+            for row in reversed(late)
         ),
     )

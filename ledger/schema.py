@@ -39,6 +39,26 @@ approvals = Table(
     Column("outcome", Text),
     Column("closed_at", Text),
     Column("revision", Integer, nullable=False, server_default="0"),
+    Column("asked_by", Text),
+    Column("temporal_namespace", Text),
+    Column("unsealed_since", Text),
+    Column("person", Text),
+    Column("chat_id", Text),
+    Column("size", Integer, nullable=False, server_default="0"),
+    Index("approvals_of_agent", "asked_by", "created_at"),
+    Index("approvals_of_chat", "chat_id", "created_at"),
+    Index(
+        "approvals_open_of_agent",
+        "asked_by",
+        sqlite_where=text("status IS NULL"),
+        postgresql_where=text("status IS NULL"),
+    ),
+    Index(
+        "approvals_open_of_person",
+        "person",
+        sqlite_where=text("status IS NULL"),
+        postgresql_where=text("status IS NULL"),
+    ),
     Index(
         "approvals_open",
         "created_at",
@@ -51,9 +71,20 @@ approvals = Table(
         sqlite_where=text("status IS NULL"),
         postgresql_where=text("status IS NULL"),
     ),
+    Index(
+        "approvals_unsealed",
+        "unsealed_since",
+        sqlite_where=text("unsealed_since IS NOT NULL"),
+        postgresql_where=text("unsealed_since IS NOT NULL"),
+    ),
 )
 
-"""`plan` is the plan as it was prepared; `revision` says which edit of it stands, 0 if none does."""
+"""`plan` is the plan as it was prepared; `revision` says which edit of it stands, 0 if none does.
+
+`temporal_namespace` is where its workflow lives; `unsealed_since` says since when its closed audit waits for its seal.
+By `asked_by` (the agent), `person` (the requester's one id), `chat_id` (who sees the card) and `size` (the bytes that
+were asked with) quotas are counted.
+"""
 
 revisions = Table(
     "revisions",
@@ -83,6 +114,7 @@ decisions = Table(
 _ACTIVE = text("state IN ('started', 'executed', 'unknown')")
 _UNKNOWN = text("state = 'unknown'")
 _STARTED = text("state = 'started'")
+_MET = text("answer = 'unknown'")
 
 claims = Table(
     "claims",
@@ -105,15 +137,48 @@ claims = Table(
     Column("error", Text),
     Column("answer", Text),
     Column("answered_by", Text),
-    Column("body_ended", Integer, nullable=False, server_default="0"),
     Column("sealed", Integer, nullable=False, server_default="0"),
     Column("released", Text),
+    Column("scope_key", Text),
+    Column("requester", Text),
     Index("claims_one_active_per_key", "idempotency_key", unique=True, sqlite_where=_ACTIVE, postgresql_where=_ACTIVE),
+    Index("claims_active_in_scope", "scope_key", sqlite_where=_ACTIVE, postgresql_where=_ACTIVE),
     Index("claims_unknown_payload", "payload_sha256", sqlite_where=_UNKNOWN, postgresql_where=_UNKNOWN),
     Index("claims_started", "began_at", sqlite_where=_STARTED, postgresql_where=_STARTED),
+    Index("claims_answered_by", "answered_by", sqlite_where=_MET, postgresql_where=_MET),
 )
 
-"""A `sealed` claim's result is told only while `released` is that result's hash."""
+"""A `sealed` claim's result is told only while `released` is that result's hash.
+
+`scope_key` is the key without its requester, and `requester` who it was: only what was begun has them.
+"""
+
+person_ids = Table(
+    "person_ids",
+    metadata,
+    Column("tenant_key", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("person", Text, nullable=False),
+    Index("person_ids_of_person", "tenant_key", "person"),
+)
+"""Who is who, as Feishu has proved it: typed ids, and for each the one that stands for the person."""
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("consent", Text, primary_key=True),
+    Column("attempt", Integer, primary_key=True, autoincrement=False),
+    Column("holder", Text),
+    Column("worker", Text),
+    Column("activity", Text),
+    Column("turn", Integer),
+    Column("state", Text, nullable=False),
+    Column("began_at", Text, nullable=False),
+    Column("ended_at", Text),
+    Column("body_ended", Integer, nullable=False, server_default="0"),
+    Index("attempts_holder", "holder", unique=True),
+)
+"""Every attempt that began; `state` is what it said of its own end, `began_at` is the database's time."""
 
 late_results = Table(
     "late_results",
@@ -133,11 +198,28 @@ late_results = Table(
 settlements = Table(
     "settlements",
     metadata,
-    Column("approval_id", Text, primary_key=True),
+    Column("consent", Text, primary_key=True),
     Column("settlement", Text, nullable=False),
+    Column("entry", Text, nullable=False),
     Column("settled_at", Text, nullable=False),
+    Column("told", Integer, nullable=False, server_default="0"),
+    Index("settlements_untold", "settled_at", sqlite_where=text("told = 0"), postgresql_where=text("told = 0")),
 )
-"""What became of frozen calls, for each approval that waited for the answer."""
+"""What became of frozen calls: one row for the claim that everybody who waits is led to, however many they are.
+
+`entry` is what the audit of each of them says; `told` is 1 once all of them have it, and their cards show it.
+"""
+
+retries = Table(
+    "retries",
+    metadata,
+    Column("consent", Text, primary_key=True),
+    Column("approval_id", Text, nullable=False, index=True),
+    Column("idempotency_key", Text, nullable=False, index=True),
+    Column("ruling", Text, nullable=False),
+    Column("asked_at", Text, nullable=False),
+)
+"""Operators' words that a frozen call is to be tried again: promised from here on, made once they have a claim."""
 
 messages = Table(
     "messages",

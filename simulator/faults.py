@@ -8,7 +8,20 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Place = Literal["token", "send", "reply", "patch", "upload", "download", "users", "members", "callback", "ws", "any"]
+Place = Literal[
+    "token",
+    "send",
+    "reply",
+    "patch",
+    "message",
+    "upload",
+    "download",
+    "users",
+    "members",
+    "callback",
+    "ws",
+    "any",
+]
 Kind = Literal[
     "429",
     "ratelimit",

@@ -99,7 +99,11 @@ def patch(call: Call) -> dict[str, Any]:
 
 
 def get_message(call: Call) -> dict[str, Any]:
-    return {"items": [_described(call.simulator, _message(call))]}
+    message = _message(call)
+    chat = call.simulator.chat(message.chat_id)
+    if chat is None or not chat.has_bot:
+        raise Refused(230002, "Bot/User can NOT be out of the chat.")
+    return {"items": [_described(call.simulator, message)]}
 
 
 def _recipient(simulator: Simulator, kind: str, identifier: str) -> Chat:

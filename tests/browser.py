@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import uuid
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Iterator
@@ -25,7 +24,6 @@ from playwright.async_api import (
     Locator,
     Page,
     Request,
-    async_playwright,
     expect,
 )
 from temporalio.client import Client
@@ -34,6 +32,8 @@ import simulator
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from cards import Wording
+from ledger import Reader
+from tests.chromium import chromium
 from tests.conftest import HEARTBEAT, Service, new_database, open_service
 from tests.feishu import APP, Chat, settings_of
 from tests.house import Process
@@ -41,7 +41,7 @@ from tests.nursery import spawn
 from tests.parts import ROOT, free_port, worker_environment
 from tests.simulated import served
 from tests.web import write_tokens
-from workers import webhook
+from workers import api, webhook
 from workers.approvals import approvals_worker, outbound_worker
 from workers.dev import Place
 
@@ -50,23 +50,7 @@ PATIENCE = 30_000
 PICTURES = ROOT / "docs" / "cards"
 LANGUAGES = ("en", "zh")
 WORDING = Wording.load(None)
-_ARGUMENTS = (
-    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync "
-    "--no-first-run"
-)
 expect.set_options(timeout=PATIENCE)
-
-
-@asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
-    found = shutil.which("chromium")
-    assert found, "Chromium is missing, and the page is only tried in a real browser: apt-get install chromium"
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=found, args=_ARGUMENTS.split())
-        try:
-            yield browser
-        finally:
-            await browser.close()
 
 
 @dataclass(frozen=True)
@@ -282,7 +266,7 @@ class Scene:
 @asynccontextmanager
 async def opened(client: Client, address: str, directory: Path) -> AsyncIterator[Scene]:
     """Everything that `make dev` starts, on the test run's Temporal: its own page, buttons, webhook and tools."""
-    place = Place(directory, 0, free_port(), free_port(), free_port(), "secret-agent")
+    place = Place(directory, 0, free_port(), free_port(), free_port(), free_port(), "secret-agent")
     async with AsyncExitStack() as stack:
         url = await new_database("sqlite", directory)
         tokens = write_tokens(directory)
@@ -296,8 +280,10 @@ async def opened(client: Client, address: str, directory: Path) -> AsyncIterator
         assert told.app_id == APP["app_id"]
         await stack.enter_async_context(served(simulator.create_app(told), place.chat_port))
         await stack.enter_async_context(
-            served(webhook.create_app(service.settings, client, feishu.name), place.api_port)
+            served(webhook.create_app(service.settings, client, feishu.name), place.webhook_port)
         )
+        agents = api.create_app(service.settings, client, Reader(service.ledger))
+        await stack.enter_async_context(served(agents, place.api_port))
         cards = CardActivities(service.ledger, feishu, WORDING)
         await stack.enter_async_context(approvals_worker(client, service.ledger, service.settings, cards))
         await stack.enter_async_context(outbound_worker(client, service.ledger, service.settings, cards))

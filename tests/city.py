@@ -93,10 +93,10 @@ class City:
     async def open(self) -> None:
         """Start everything, in an order that gives each the addresses it needs."""
         assert await (await self._spawn("workers.setup")).ended() == 0
-        await asyncio.gather(self.start("webhook"), self.start("tools"))
+        await asyncio.gather(self.start("api"), self.start("webhook"), self.start("tools"))
         await self.start("simulator")
         self.chat = Seen(self.url("simulator"))
-        self.agent = speaking(self.url("webhook"), headers={"Authorization": "Bearer secret-agent"})
+        self.agent = speaking(self.url("api"), headers={"Authorization": "Bearer secret-agent"})
         await self.start("approvals")
 
     async def close(self) -> None:

@@ -17,8 +17,9 @@ import simulator
 from assent import ApprovalHandle, Decision, DecisionKind, Identity, Outcome, Remember, Stage
 from assent.contracts import Surface
 from ledger import MessageKind, Slot
-from tests.conftest import PATIENCE, Service, new_database, open_service
+from tests.conftest import Service, new_database, open_service
 from tests.parts import until
+from tests.patience import PATIENCE
 from tests.simulated import served
 
 APP: dict[str, Any] = {
@@ -159,6 +160,7 @@ class Office:
         who: Identity = REQUESTER,
         *,
         patience: timedelta = PATIENCE,
+        proof: str = "feishu-signature",
     ) -> str:
         """What the webhook makes of a click on a message."""
         value = buttons(message["content"])[kind]["behaviors"][0]["value"]
@@ -174,7 +176,7 @@ class Office:
             remember=Remember(value["remember"]) if "remember" in value else None,
             chat_id=message["chat_id"],
             surface=Surface.FEISHU,
-            proof="feishu-signature",
+            proof=proof,
         )
         return (await handle.submit(decision, answer_within=patience)).kind.value
 

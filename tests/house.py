@@ -13,15 +13,16 @@ from sqlalchemy import text
 from assent import ApprovalHandle, Assent, State, names
 from ledger import Ledger
 from ledger.engine import writing
+from tests.clocks import SteppedClock
 from tests.conftest import HEARTBEAT, Service, accepted
-from tests.nursery import Forked, spawn
+from tests.nursery import Started, spawn
 from tests.parts import ROOT, until, worker_environment
 
 
 class Process:
     """One worker process."""
 
-    def __init__(self, running: asyncio.subprocess.Process | Forked, log: Path) -> None:
+    def __init__(self, running: Started, log: Path) -> None:
         self._running = running
         self._log = log
 
@@ -39,7 +40,7 @@ class Process:
         self._running.send_signal(number)
 
     async def ended(self) -> int:
-        return await asyncio.wait_for(self._running.wait(), 60)
+        return await asyncio.wait_for(self._running.wait(), 300)
 
     async def kill(self) -> None:
         """SIGKILL: no chance to say anything to anyone."""
@@ -95,8 +96,8 @@ class House:
         self._directory = directory
         self._processes: list[Process] = []
 
-    async def start(self, kind: str, *, through: Proxy | None = None) -> Process:
-        """Start `python -m workers.{kind}`, and wait until it serves."""
+    async def start(self, kind: str, *, through: Proxy | None = None, clock: SteppedClock | None = None) -> Process:
+        """Start `python -m workers.{kind}`, and wait until it serves; with a clock, its wall clock can be stepped."""
         log = self._directory / f"{kind}-{len(self._processes)}.log"
         environment = worker_environment(
             TEMPORAL_ADDRESS=await through.start() if through else self._address,
@@ -105,6 +106,7 @@ class House:
             ASSENT_TOOLS="tests.tools",
             ASSENT_HEARTBEAT_TIMEOUT=str(HEARTBEAT.total_seconds()),
             ASSENT_GRACE="0.5",
+            **(clock.environment if clock else {}),
         )
         running = await spawn(
             *("-m", f"workers.{kind}"),
@@ -172,5 +174,6 @@ class House:
         """Nobody can write to the ledger: whoever has to is held right there."""
         async with writing(self.ledger._engine) as connection:
             if connection.dialect.name == "postgresql":
+                await connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
                 await connection.execute(text("LOCK TABLE claims, approvals, audit IN EXCLUSIVE MODE"))
             yield

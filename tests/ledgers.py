@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from assent import Approvers, Identity, Risk
-from assent.contracts import Edit, Outcome, Plan, Request, Status
+from assent.contracts import Edit, Outcome, Plan, Request, Status, WhenPending
 from assent.messages import Closing, Conclusion, ToolCall
-from assent.payload import canonical_payload, idempotency_key, sha256
+from assent.payload import canonical_payload, idempotency_key, scope_key, scope_of, sha256
+from assent.persons import Person
 from ledger import Holder, Ledger
 
 NOW = datetime.now(UTC)
@@ -19,15 +20,24 @@ SOMEONE = Identity(open_id="ou_someone")
 
 
 async def propose(ledger: Ledger, arguments: dict[str, Any] | None = None, **more: Any) -> Plan:
-    """The plan of a call that waits for a decision. more: other fields of the plan; `message`, the scope of its key."""
-    message = more.pop("message", None) or uuid.uuid4().hex
+    """The plan of a call that waits for a decision. more: other fields of the plan; `message`, the scope of its key;
+    `register`, whether it is stored.
+    """
+    message, is_registered = more.pop("message", None) or uuid.uuid4().hex, more.pop("register", True)
+    requester = more.get("requester", ME)
     request = Request(
-        approval_id=uuid.uuid4().hex, tool="send", arguments=arguments or {}, requester=ME, message_id=message
+        approval_id=uuid.uuid4().hex,
+        tool="send",
+        arguments=arguments or {},
+        requester=requester,
+        message_id=message,
+        thread_id=more.pop("thread_id", None),
+        when_pending=more.pop("when_pending", WhenPending.ALLOW),
     )
     plan = Plan(
         approval_id=request.approval_id,
         request_sha256=request.sha256,
-        **call_of("send", arguments or {"in": message}, message),
+        **call_of("send", arguments or {"in": message}, message, requester),
         **{
             "description": "",
             "queue": "q",
@@ -49,14 +59,22 @@ async def propose(ledger: Ledger, arguments: dict[str, Any] | None = None, **mor
             **more,
         },
     )
-    await ledger.register(request, plan, None, now=NOW, open_until=NOW + timedelta(hours=1))
-    return plan
+    if not is_registered:
+        return plan
+    prepared = await ledger.register(request, plan, None, now=NOW, open_until=NOW + timedelta(hours=1))
+    return prepared.plan or plan
 
 
-def call_of(tool: str, arguments: dict[str, Any], message: str) -> dict[str, str]:
+def call_of(tool: str, arguments: dict[str, Any], message: str, requester: Identity = ME) -> dict[str, str]:
     payload = canonical_payload(tool, arguments)
-    key = idempotency_key("test", sha256(payload), approval_id="", message_id=message, scope=None)
-    return {"tool": tool, "payload": payload, "payload_sha256": sha256(payload), "idempotency_key": key}
+    scope = scope_of(approval_id="", message_id=message, scope=None)
+    return {
+        "tool": tool,
+        "payload": payload,
+        "payload_sha256": sha256(payload),
+        "idempotency_key": idempotency_key("test", scope, Person.of(requester).canonical, sha256(payload)),
+        "scope_key": scope_key("test", scope, sha256(payload)),
+    }
 
 
 def edited(plan: Plan, arguments: dict[str, Any]) -> Plan:

@@ -1,8 +1,9 @@
 """A process that has imported everything, and forks those that tests start: each begins at once.
 
 Importing costs a process of ours more than all that it does in most tests. A forked one is a process of its own all
-the same: it runs `python -m …` or `python -c …`, has its own environment, files and signals, and dies alone. The few
-tests about a start as such (`make dev`, a clock put before the C library) start a Python of their own.
+the same: it runs `python -m …` or `python -c …`, has its own environment, files and signals, and dies alone. What is
+put before the C library (a clock) has to be there from the start: such a process is a Python of its own, and so is
+every one where the system cannot hold a process by a descriptor (only Linux can).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, NamedTuple, NoReturn, TypeAlias
 
-from tests.parts import CACHE, ROOT
+from temporalio.worker._worker import load_default_build_id
+
+from tests.parts import ROOT
 
 _ADDRESS = "TEST_NURSERY"
 _NEEDED = (
@@ -52,13 +55,15 @@ _NEEDED = (
     "cards",
     "ledger.migrate",
     "simulator",
-    "workers.api",
+    "workers.approvals_api",
     "workers.clicks",
     "workers.desk",
     "workers.docs",
     "workers.frozen_api",
+    "workers.inbox_api",
     "workers.problems",
     "workers.process",
+    "workers.serving",
     "workers.sweeping",
     "workers.tokens",
     "workflows",
@@ -68,14 +73,18 @@ _NEEDED = (
 
 Stream: TypeAlias = int | IO[bytes] | None
 
+_FORKS = hasattr(os, "pidfd_open")
+
 
 class Nursery:
     """The one nursery of a run: whoever inherits this process' environment can `spawn`."""
 
     def start(self) -> None:
+        if not _FORKS:
+            return
         self._directory = tempfile.TemporaryDirectory(prefix="assent-nursery-")
         address = str(Path(self._directory.name) / "socket")
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": str(CACHE)}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(address)
@@ -92,6 +101,8 @@ class Nursery:
         os.environ[_ADDRESS] = address
 
     def stop(self) -> None:
+        if not _FORKS:
+            return
         del os.environ[_ADDRESS]
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -146,6 +157,9 @@ class Forked:
         return self.returncode
 
 
+Started: TypeAlias = Forked | asyncio.subprocess.Process
+
+
 async def _heard(stream: asyncio.StreamReader | None) -> bytes:
     return await stream.read() if stream else b""
 
@@ -158,10 +172,20 @@ async def spawn(
     stdout: Stream = None,
     stderr: Stream = None,
     limit: int = 1 << 16,
-) -> Forked:
+) -> Started:
     """Start `python COMMAND` as `asyncio.create_subprocess_exec` would: `-m module …` or `-c code …`."""
-    loop = asyncio.get_running_loop()
     environment = dict(os.environ if env is None else env)
+    if not _FORKS or "LD_PRELOAD" in environment:
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, *command),
+            env=environment,
+            cwd=cwd,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            limit=limit,
+        )
+    loop = asyncio.get_running_loop()
     order = json.dumps({"command": command, "environment": environment, "directory": str(cwd or Path.cwd())}).encode()
     line = socket.socket(socket.AF_UNIX)
     line.setblocking(False)
@@ -339,6 +363,7 @@ def main() -> None:
     for name in [name for name in sys.modules if name.startswith("lark_oapi.ws")]:
         del sys.modules[name]
     asyncio.set_event_loop(None)
+    load_default_build_id()  # Temporal's SDK hashes all code that is there, a second's work: its children inherit it
     gc.collect()
     gc.freeze()
     _Keeper(listening).keep()

@@ -123,14 +123,33 @@ def fits(pattern: str, name: str) -> bool:
     return re.fullmatch("".join({"*": ".*", "?": "."}.get(c, re.escape(c)) for c in pattern), name) is not None
 
 
-def applies(rule: Rule, call: Call) -> bool | None:
+IN_DOUBT = "in doubt"
+
+
+def may_be(written: dict[str, str], other: dict[str, str]) -> bool:
+    """Whether no kind of id is known of both that would tell two people of one tenant apart."""
+    if "tenant_key" in written and written["tenant_key"] != other.get("tenant_key"):
+        return False
+    return not (written.keys() & other.keys()) - {"tenant_key"}
+
+
+def applies(rule: Rule, call: Call) -> tuple[bool | str, bool]:
+    """Whether a rule is about a call, or nobody can say; and whether its condition has no answer."""
+    doubt = False
     if "tools" in rule and not any(fits(pattern, call["tool"]) for pattern in rule["tools"]):
-        return False
-    if "requesters" in rule and not any(is_same(person(text), call["requester"]) for text in rule["requesters"]):
-        return False
+        return False, False
+    if "requesters" in rule:
+        people = [person(text) for text in rule["requesters"]]
+        if not any(is_same(each, call["requester"]) for each in people):
+            if not any(may_be(each, call["requester"]) for each in people):
+                return False, False
+            doubt = True
     if "conversations" in rule and call["conversation"] not in rule["conversations"]:
-        return False
-    return answer(rule["when"], call) if "when" in rule else True
+        return False, False
+    said = answer(rule["when"], call) if "when" in rule else True
+    if said is False:
+        return False, False
+    return IN_DOUBT if doubt else True, said is None
 
 
 def seconds(text: str | int) -> int:
@@ -164,12 +183,22 @@ def expected(rules: list[Rule], tool: dict[str, Any], call: Call) -> dict[str, A
         **dict.fromkeys(("remember_for", "remind_after", "escalate_after", "result_ttl", "result_fallback")),
         "escalate_to": [],
     }
+    tools_own = holds
+    either_way = []
     for rule in rules:
-        match applies(rule, call):
-            case None:
-                return {**holds, "execution": "deny", "denied": True, "rule": rule["name"]}
-            case True:
-                return {**holds, **_said(rule, call, tool), "rule": rule["name"]}
+        about, is_broken = applies(rule, call)
+        if about is False:
+            continue
+        denied = {**tools_own, "execution": "deny", "denied": True, "rule": rule["name"]}
+        ruled = denied if is_broken else {**tools_own, **_said(rule, call, tool), "rule": rule["name"]}
+        if about is True:
+            holds = ruled
+            break
+        either_way.append((ruled, denied))
+    for ruled, denied in either_way:
+        both_denied = ruled["denied"] and holds["denied"]
+        if not both_denied and {**ruled, "rule": None} != {**holds, "rule": None}:
+            return denied
     return holds
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from temporalio.testing import TimeSkipper
 
-from assent import ApprovalHandle, Assent, names
+from assent import ApprovalHandle, Assent, Identity, names
 from ledger import MessageKind
 from tests import test_bundles
 from tests.conftest import OPERATOR
-from tests.feishu import REQUESTER, Agent, Office
+from tests.feishu import OUTSIDER, REQUESTER, Agent, Office
 from tests.parts import until
 from tests.simulated import served
 
@@ -96,6 +96,45 @@ async def carded_for_weeks(office: Office, directory: Path) -> str:
     asked = {"path": str(directory / "marks")}
     handle = await gate.request("mark", asked, requester=REQUESTER, ttl=timedelta(days=30))
     assert (await handle.outcome()).status == "expired"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def resolved(office: Office, directory: Path) -> str:
+    """Feishu says who asks before the plan is made."""
+    handle = await office.ask(directory, requester=Identity(union_id="on_outsider"), message_id="om_resolved")
+    card = await office.chat.card(handle.id)
+    assert await office.click(handle, card, who=OUTSIDER) == "accepted"
+    assert (await handle.outcome()).status == "executed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def resolved_to_nobody(office: Office, directory: Path) -> str:
+    handle = await office.ask(directory, requester=Identity(open_id="ou_nobody"), message_id="om_nobody")
+    assert (await handle.outcome()).status == "failed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def resolving_in_vain(office: Office, directory: Path) -> str:
+    await office.chat.misbehave({"on": "users", "kind": "5xx"})
+    nobody_yet = Identity(user_id="u_operator")
+    handle = await office.ask(directory, requester=nobody_yet, message_id="om_vain", ttl=timedelta(seconds=3))
+    assert (await handle.outcome()).status == "expired"
+    await office.chat.behave()
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def resolving_cancelled(office: Office, directory: Path) -> str:
+    """It is withdrawn while Feishu does not answer."""
+    await office.chat.misbehave({"on": "users", "kind": "5xx"})
+    handle = await office.ask(directory, requester=Identity(user_id="u_operator"), message_id="om_cancelled")
+    assert (await office.service.as_it_stands(handle)).phase == "preparing"
+    await handle.cancel()
+    assert (await handle.outcome()).status == "cancelled"
+    await office.chat.behave()
     return names.approval_workflow(handle.id)
 
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -47,31 +46,6 @@ async def test_every_operation_names_its_problems(web: Web) -> None:
             assert operation["security"]
 
 
-class _Links(HTMLParser):
-    """What a page would load or lead to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.addresses: list[str] = []
-        self.tags: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        self.addresses += [value or "" for name, value in attrs if name in ("href", "src")]
-
-
-async def test_the_page_for_people_shows_everything_and_loads_nothing(web: Web) -> None:
-    async with web.http(None) as http:
-        page = await http.get("/docs")
-        openapi = (await http.get("/openapi.json")).json()
-    links = _Links()
-    links.feed(page.text)
-    assert all(address.startswith("#") or address == "/openapi.json" for address in links.addresses)
-    assert links.tags.isdisjoint({"script", "link", "img", "iframe"})
-    assert all(path in page.text for path in openapi["paths"])
-    assert all(f'id="{name}"' in page.text for name in openapi["components"]["schemas"])
-
-
 @pytest.mark.parametrize(
     ("token", "paths"),
     [("agent", ("--exclude-path", "/readyz")), ("approver", ("--include-path-regex", "^/v1/(inbox|grants|.*/result)"))],
@@ -85,9 +59,9 @@ async def test_schemathesis_finds_nothing_that_the_description_does_not_say(
             *("--header", f"Authorization: Bearer secret-{token}"),
             *("--phases", "examples,coverage", "--generation-deterministic"),
             *("--checks", "all", "--exclude-checks", "positive_data_acceptance", "--no-color"),
-            *("--request-timeout", "20", *paths),
+            *("--request-timeout", "120", *paths),
         ]
         done = await asyncio.to_thread(
-            subprocess.run, command, capture_output=True, text=True, timeout=270, cwd=tmp_path
+            subprocess.run, command, capture_output=True, text=True, timeout=800, cwd=tmp_path
         )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]

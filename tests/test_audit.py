@@ -14,7 +14,7 @@ from sqlalchemy import text
 from assent import Identity, Outcome, Status, Surface
 from assent.contracts import Request
 from assent.messages import AuditBatch, AuditEntry, AuditEvent, Conclusion
-from ledger import Ledger
+from ledger import Ledger, audit, verifying
 from ledger.engine import writing
 from tests.conftest import ME, Service, new_database
 from tests.nursery import spawn
@@ -113,6 +113,16 @@ async def run(ledger: Ledger, *statements: str) -> None:
         (["DELETE FROM seals WHERE n = 2"], "gone"),
         (["UPDATE seals SET head = 'x' WHERE n = 2"], "altered"),
         (["DELETE FROM seals WHERE n = 3"], "not sealed"),
+        *(
+            (
+                [
+                    "DELETE FROM seals WHERE n = 3",
+                    f"UPDATE approvals SET unsealed_since = '{since}' WHERE approval_id = 'a3'",
+                ],
+                "not sealed",
+            )
+            for since in ("2026-01-02T00:00:00.000000+00:00", "9999-01-01T00:00:00.000000+00:00")
+        ),
     ],
 )
 async def test_verify_finds_what_was_done(ledger: Ledger, attack: list[str], finding: str) -> None:
@@ -149,6 +159,7 @@ async def test_many_closing_at_once_make_one_chain(ledger: Ledger) -> None:
         await ledger.settle(conclusion(name, entry("cancel", 1)))
 
     await asyncio.gather(*(live(name) for name in names))
+    await ledger.seal()
     assert (await ledger.head())[0] == 23
     assert await ledger.verify() == []
 
@@ -182,3 +193,98 @@ async def test_verify_command_tells_by_its_exit_code(ledger: Ledger) -> None:
     assert code == 1
     assert "approval a2" in said
     assert os.linesep in said
+
+
+async def test_an_ending_waits_for_nobody_who_seals(tmp_path: Path) -> None:
+    """A process was stopped while it sealed: what ends meanwhile is on record, and sealed by the next."""
+    ledger = Ledger.open(await new_database("postgres", tmp_path))
+    await ledger.upgrade()
+    async with writing(ledger._engine) as stopped:
+        await stopped.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": audit._SEALING})
+        for name in ("b1", "b2"):
+            request = Request(approval_id=name, tool="t", arguments={}, requester=ME)
+            await ledger.register(request, None, "x", now=NOW, open_until=NOW)
+            await ledger.settle(conclusion(name, entry("cancel", 1)))
+            assert (await ledger.state(name)) is not None
+            assert (await ledger.outcome(name)) is not None
+        assert (await ledger.head())[0] == 0
+        assert await ledger.verify() == [], "it has not waited for long"
+    await ledger.settle(conclusion("b1", entry("forbid", 2)))
+    assert (await ledger.head())[0] == 2
+    await ledger.dispose()
+
+
+async def test_a_process_that_is_stopped_within_a_transaction_holds_nobody_up_for_long(tmp_path: Path) -> None:
+    """It sleeps with the row locked, as a machine that was suspended does; PostgreSQL sends it away."""
+    url = await new_database("postgres", tmp_path)
+    ledger = Ledger.open(url)
+    await ledger.upgrade()
+    request = Request(approval_id="held", tool="t", arguments={}, requester=ME)
+    await ledger.register(request, None, "x", now=NOW, open_until=NOW)
+    stopped = await spawn(
+        *("-c", _STOPS_ITSELF, url),
+        env=worker_environment(),
+        cwd=Path(__file__).parent.parent,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        assert stopped.stdout is not None
+        assert (await stopped.stdout.readline()).decode().strip() == "locked"
+        assert (await ledger.settle(conclusion("held", entry("cancel", 1)))).status == "cancelled"
+        assert (await ledger.outcome("held")) is not None
+    finally:
+        stopped.kill()
+        await stopped.communicate()
+        await ledger.dispose()
+
+
+_STOPS_ITSELF = """
+import asyncio, os, signal, sys
+from ledger import Ledger, audit
+from ledger.engine import writing
+
+async def main():
+    async with writing(Ledger.open(sys.argv[1])._engine) as connection:
+        await audit.lock(connection, "held")
+        print("locked", flush=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_verify_cries_no_tampering_while_approvals_come_and_go(kind: str, tmp_path: Path) -> None:
+    ledger = Ledger.open(await new_database(kind, tmp_path))
+    await ledger.upgrade()
+    over = False
+
+    async def live(name: str) -> None:
+        n = 0
+        while not over:
+            n += 1
+            request = Request(approval_id=f"{name}-{n}", tool="t", arguments={}, requester=ME)
+            await ledger.register(request, None, "x", now=NOW, open_until=NOW)
+            await ledger.settle(conclusion(request.approval_id, entry("cancel", 1)))
+            await ledger.append(AuditBatch(approval_id=request.approval_id, entries=(entry("forbid", 2),)))
+
+    traffic = [asyncio.create_task(live(f"live-{n}")) for n in range(4)]
+    try:
+        for _ in range(12):
+            assert await ledger.verify() == []
+    finally:
+        over = True
+        await asyncio.gather(*traffic)
+    await ledger.seal()
+    assert await ledger.verify() == []
+    assert (await ledger.head())[0] > 0
+    await ledger.dispose()
+
+
+async def test_verify_reads_some_approvals_at_a_time(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever their order, and wherever a page ends, what was done is found."""
+    monkeypatch.setattr(verifying, "_PAGE", 1)
+    assert await ledger.verify() == []
+    await run(ledger, "UPDATE audit SET body = replace(body, 'forbid', 'cancel') WHERE approval_id = 'a3' AND seq = 2")
+    assert await ledger.verify() == ["approval a3, entry 2: it was altered"]

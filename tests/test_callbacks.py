@@ -38,7 +38,6 @@ KEY, TOKEN, APP, TENANT = "test key", "verification-token", "cli_ours", "tenant_
 VALUE = {"assent": "1", "approval_id": "inv-42", "decision": "approve", "stage": "call", "payload_sha256": "ab" * 32}
 SEALED = Verifier(app_id=APP, tenant_key=TENANT, encrypt_key=KEY, verification_token=TOKEN)
 PLAIN = Verifier(app_id=APP, tenant_key=TENANT, encrypt_key=None, verification_token=TOKEN)
-HOMELESS = Verifier(app_id=APP, tenant_key=None, encrypt_key=None, verification_token=TOKEN)
 
 
 def click(value: Any = VALUE, *, header: Mapping[str, Any] = {}, **event: Any) -> dict[str, Any]:
@@ -150,15 +149,9 @@ def test_without_a_key_the_token_proves() -> None:
 
 
 def test_a_configured_key_needs_no_token() -> None:
-    verifier = Verifier(app_id=APP, tenant_key=None, encrypt_key=KEY, verification_token="")
+    verifier = Verifier(app_id=APP, tenant_key=TENANT, encrypt_key=KEY, verification_token="")
     body = body_of(click(header={"token": "whatever"}))
     assert isinstance(verifier.open(signed(body), body, NOW), Click)
-
-
-def test_without_a_configured_tenant_people_belong_to_the_home_tenant() -> None:
-    found = HOMELESS.open({}, json.dumps(click(header={"tenant_key": "another"})).encode(), NOW)
-    assert isinstance(found, Click)
-    assert found.operator.tenant_key is None
 
 
 def test_the_long_connection_proves_itself_but_not_app_and_tenant() -> None:
@@ -193,7 +186,9 @@ def test_a_door_that_anyone_could_enter_is_not_built() -> None:
     with pytest.raises(ValueError, match="ASSENT_FEISHU_ENCRYPT_KEY"):
         Verifier(app_id=APP, tenant_key=TENANT, encrypt_key="", verification_token=None)
     with pytest.raises(ValueError, match="ASSENT_FEISHU_APP_ID"):
-        Verifier(app_id="", tenant_key=None, encrypt_key=KEY, verification_token=None)
+        Verifier(app_id="", tenant_key=TENANT, encrypt_key=KEY, verification_token=None)
+    with pytest.raises(ValueError, match="ASSENT_FEISHU_TENANT_KEY"):
+        Verifier(app_id=APP, tenant_key="", encrypt_key=KEY, verification_token=TOKEN)
 
 
 def test_wrong_and_missing_signatures_are_refused() -> None:
@@ -260,7 +255,7 @@ def test_a_wrong_token_is_refused() -> None:
 
 
 def test_an_unsigned_challenge_needs_the_token() -> None:
-    tokenless = Verifier(app_id=APP, tenant_key=None, encrypt_key=KEY, verification_token=None)
+    tokenless = Verifier(app_id=APP, tenant_key=TENANT, encrypt_key=KEY, verification_token=None)
     body = body_of({"challenge": "abc", "token": "", "type": "url_verification"})
     assert refusal(tokenless, {}, body).why == "the body could not be opened"
     assert tokenless.open(signed(body), body, NOW) == Challenge(challenge="abc")
@@ -362,7 +357,8 @@ def _told(headers: Mapping[str, str], body: bytes) -> tuple[str, str]:
 
 def test_whatever_is_wrong_with_a_ciphertext_the_log_says_the_same() -> None:
     whole = encrypted(json.dumps(click()).encode())
-    sealed = [whole[:-1], whole[:16], whole[:-16], whole[:-1] + b"x", encrypted(b"[]"), encrypted(b"\xff"), b""]
+    changed = whole[:-1] + bytes([whole[-1] ^ 1])
+    sealed = [whole[:-1], whole[:16], whole[:-16], changed, encrypted(b"[]"), encrypted(b"\xff"), b""]
     bodies = [json.dumps({"encrypt": base64.b64encode(each).decode()}).encode() for each in sealed]
     assert {refused(signed(body), body) for body in bodies} == {"the body could not be opened"}
 

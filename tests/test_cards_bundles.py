@@ -56,6 +56,7 @@ def test_what_is_the_same_for_all_is_said_once() -> None:
         {"risk": Risk.HIGH},
         {"warnings": ("Look twice.",)},
         {"frozen_twin": "inv-41"},
+        {"another_is_frozen": True},
         {"approvers": Approvers(kind=Approvers.Kind.ANYONE, threshold=2)},
         {"approvers": Approvers(kind=Approvers.Kind.ANYONE, then=(Approvers(kind=Approvers.Kind.ANYONE),))},
     ],

@@ -138,10 +138,9 @@ def reviews(of: Plan, text: str) -> list[ReviewShowing]:
     sight = ENDED.model_copy(
         update={"error": text, "worker": text, "state": text, "body_ended": False, "late": tuple(late)}
     )
-    call = frozen(of, error=text + ".", decided_by=of.requester, joined=(of.approval_id, *[text[:200] or "x"] * 300))
-    base = ReviewShowing(
-        plan=of, frozen=call, examined=Examined(sights=(sight,) * 9, did_not_run=True), url="https://example.com/x"
-    )
+    call = frozen(of, error=text + ".", decided_by=of.requester)
+    crowd = Examined(sights=(sight,) * 9, did_not_run=True, waiting=301, joined=(text[:200] or "x",) * 20)
+    base = ReviewShowing(plan=of, frozen=call, examined=crowd, url="https://example.com/x")
     changes: list[dict[str, Any]] = [
         {},
         {"url": text},

@@ -122,8 +122,8 @@ def test_an_open_review_asks_whether_it_happened() -> None:
 
 
 def test_an_open_review_tells_all_that_is_known() -> None:
-    joined = frozen(plan(), joined=("inv-43", "inv-44", "inv-42"), retries=1)
-    text = said(shown(review(None, ENDED, frozen=joined)))
+    known = Examined(sights=(ENDED,), waiting=3, joined=("inv-43", "inv-44"), retries=1)
+    text = said(shown(review(examined=known)))
     for part in (
         *("Send an invoice to a customer.", "The customer asked for it.", "billing-agent", "acme", "Travel"),
         *("the tool did not answer within its time", "the worker went silent", "71@tools-1"),
@@ -132,7 +132,7 @@ def test_an_open_review_tells_all_that_is_known() -> None:
         assert part in text
     for someone in ("ou_ann", "ou_ben"):
         assert f"<person id='{someone}'" in text
-    for moment in (joined.frozen_at, NOW, ENDED.ended_at):
+    for moment in (frozen(plan()).frozen_at, NOW, ENDED.ended_at):
         assert moment is not None
         assert f"millisecond='{int(moment.timestamp() * 1000)}'" in text
     assert "<at " not in text
@@ -272,9 +272,10 @@ def test_a_review_says_how_often_the_tool_was_asked(
 
 
 def test_as_many_waiting_approvals_are_named_as_there_is_room_for() -> None:
-    crowd = tuple(f"inv-{n:04}" for n in range(1000))
-    text = said(shown(review(frozen=frozen(plan(), joined=crowd))))
-    assert "Also waiting (1000)" in text
-    assert "inv-0000, inv-0001" in text
-    assert "inv-0999" not in text
-    assert "Also settled (1000)" in said(shown(review(frozen=frozen(plan(), joined=crowd), settlement=SETTLED)))
+    some = tuple(f"inv-{n:04}{'x' * 150}" for n in range(20))
+    crowd = Examined(sights=(SIGHT,), waiting=100_001, joined=some)
+    text = said(shown(review(examined=crowd)))
+    assert "Also waiting (100000)" in text
+    assert some[0] in text
+    assert some[-1] not in text
+    assert "Also settled (100000)" in said(shown(review(examined=crowd, settlement=SETTLED)))

@@ -133,6 +133,15 @@ def test_a_call_that_may_be_repeated_only_says_that_its_twin_is_frozen() -> None
     assert "until that is settled" not in text
 
 
+def test_somebody_elses_frozen_call_is_told_without_a_name_or_a_link() -> None:
+    found = built(Showing(plan=plan(another_is_frozen=True)))
+    text = said(found)
+    assert "The very same call is frozen" in text
+    assert "Somebody else asked for it." in text
+    assert "The frozen approval" not in text
+    assert "twin" not in buttons(found)
+
+
 def test_without_a_frozen_twin_there_is_no_warning() -> None:
     found = built(Showing(plan=plan(), twin_url=URL))
     assert "frozen" not in said(found)

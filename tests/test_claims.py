@@ -16,7 +16,7 @@ from assent import Approvers, Identity, Risk
 from assent.content import Content
 from assent.contracts import Plan, Request
 from assent.messages import Closing, ReportKind, ToolCall
-from assent.payload import canonical_payload, idempotency_key, sha256
+from assent.payload import canonical_payload, idempotency_key, scope_key, sha256
 from ledger import ClaimState, Ending, Holder, Ledger, Right
 from ledger.engine import writing
 from ledger.schema import late_results
@@ -49,9 +49,8 @@ async def consent(ledger: Ledger, *, message: str | None = None, retry_safe: boo
         tool="send",
         payload=payload,
         payload_sha256=sha256(payload),
-        idempotency_key=idempotency_key(
-            "test", sha256(payload), approval_id=request.approval_id, message_id=request.message_id, scope=None
-        ),
+        idempotency_key=idempotency_key("test", f"message:{request.message_id}", "open_id:ou_me", sha256(payload)),
+        scope_key=scope_key("test", f"message:{request.message_id}", sha256(payload)),
         manifest_sha256="",
         requester=ME,
         retry_safe=retry_safe,
@@ -294,12 +293,30 @@ async def test_sqlite_file_is_private_and_durable(tmp_path: Path) -> None:
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-async def test_close_meets_another_that_runs_and_never_says_that_it_did_not_run(ledger: Ledger) -> None:
-    first, second = await consent(ledger, message="m6"), await consent(ledger, message="m6")
-    await ledger.begin(first, holder())
-    report = await ledger.close(closing(second))
-    assert report.kind is ReportKind.UNKNOWN
-    assert first.approval_id in (report.reason or "")
+@pytest.mark.parametrize("may_start", [True, False])
+async def test_whoever_meets_a_running_call_waits_for_it_however_late_it_is(ledger: Ledger, may_start: bool) -> None:
+    first, second = await consent(ledger, message=f"m6{may_start}"), await consent(ledger, message=f"m6{may_start}")
+    running = holder()
+    await ledger.begin(first, running)
+    for _ in range(2):
+        assert (await ledger.begin(second, holder(), may_start=may_start)).right is Right.WAIT
+        met = await ledger.close(closing(second))
+        assert (met.kind, first.approval_id in str(met.reason)) == (ReportKind.WAITING, True)
+    await ledger.finish(first, running, 1, EXECUTED)
+    report = (await ledger.begin(second, holder(), may_start=may_start)).report
+    assert report is not None
+    assert (report.kind, report.content) == (ReportKind.REPLAYED, {"sent": True})
+
+
+async def test_whoever_waited_too_long_for_a_call_that_failed_does_not_run(ledger: Ledger) -> None:
+    first, second, running = await consent(ledger, message="m6c"), await consent(ledger, message="m6c"), holder()
+    await ledger.begin(first, running)
+    assert (await ledger.close(closing(second))).kind is ReportKind.WAITING
+    await ledger.finish(first, running, 1, FAILED)
+    report = (await ledger.begin(second, holder(), may_start=False)).report
+    assert report is not None
+    assert report.kind is ReportKind.NOT_BEGUN
+    assert (await ledger.close(closing(second))).kind is ReportKind.FAILED
 
 
 async def test_close_meets_anothers_result_and_replays_it(ledger: Ledger) -> None:

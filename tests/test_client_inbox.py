@@ -21,7 +21,7 @@ from assent import (
 )
 from assent.contracts import DecisionKind, Judged, Progress, Rule, VerdictKind
 from assent.inbox import awaits
-from assent.messages import Recall, Recalled, RecallKind
+from assent.reader import LedgerReader
 from assent.temporal_ledger import TemporalLedger
 from assent.texts import with_sentence
 from assent.wire import Ending
@@ -81,10 +81,11 @@ def test_it_waits_for_whose_turn_it_is_and_who_has_not_decided(found: State, per
 
 
 async def test_the_inbox_skips_what_has_ended_and_says_if_nobody_answers() -> None:
-    async def recall(question: Recall) -> Recalled:
-        assert question.kind is RecallKind.WAITING
-        first = {"approval_ids": ("a", "b"), "next_offset": 2}
-        return Recalled(**first) if question.offset == 0 else Recalled(approval_ids=("c",))
+    class Pages:
+        async def waiting(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[str, ...], int | None]:
+            return (("a", "b"), 2) if offset == 0 else (("c",), None)
+
+    reader = cast("LedgerReader", Pages())
 
     async def ask(approval_id: str) -> State:
         answers: dict[str, State | Exception] = {"a": ApprovalNotFound("a"), "b": Unavailable("no"), "c": state(PEOPLE)}
@@ -96,9 +97,9 @@ async def test_the_inbox_skips_what_has_ended_and_says_if_nobody_answers() -> No
     async def silent(approval_id: str) -> State:
         raise Unavailable("no")
 
-    assert [found.approvers async for found in TemporalLedger(recall, ask).inbox(ANN)] == [PEOPLE]
+    assert [found.approvers async for found in TemporalLedger(reader, ask).inbox(ANN)] == [PEOPLE]
     with pytest.raises(Unavailable, match="no approvals worker"):
-        await anext(TemporalLedger(recall, silent).inbox(ANN))
+        await anext(TemporalLedger(reader, silent).inbox(ANN))
 
 
 # What an agent reads

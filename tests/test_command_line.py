@@ -24,8 +24,10 @@ from assent import ApprovalHandle, ApprovalNotFound, Identity, State, Surface
 from assent.command import Exit, cli
 from tests import parts
 from tests.conftest import Service, new_database, open_service
-from tests.nursery import Forked, spawn
+from tests.nursery import Started, spawn
+from tests.simulated import served
 from tests.tools import marks
+from tests.web import Web
 
 ME = Identity(open_id="ou_me")
 AS_ME = ("--requester", "open_id:ou_me")
@@ -57,13 +59,13 @@ class CommandLine:
         """Run a command to its end. None may show a traceback, and none may end by a signal."""
         async with SIDE_BY_SIDE:
             process = await self.start(*arguments, **environment)
-            out, err = await asyncio.wait_for(process.communicate(stdin), 60)
+            out, err = await asyncio.wait_for(process.communicate(stdin), 300)
         finished = Finished(process.returncode or 0, out.decode(), err.decode())
         assert "Traceback" not in finished.err, finished.err
         assert finished.code >= 0, finished
         return finished
 
-    async def start(self, *arguments: str, **environment: str) -> Forked:
+    async def start(self, *arguments: str, **environment: str) -> Started:
         return await spawn(
             *("-m", "assent", *arguments),
             stdin=asyncio.subprocess.PIPE,
@@ -82,7 +84,10 @@ class CommandLine:
 async def command_line(stack: AsyncExitStack, directory: Path, address: str, namespace: str, **how: Any) -> CommandLine:
     client = await parts.connect(address, namespace)
     service = await open_service(stack, client, await new_database("sqlite", directory), **how)
-    environment = parts.worker_environment(TEMPORAL_ADDRESS=address, TEMPORAL_NAMESPACE=namespace)
+    url = await stack.enter_async_context(served(Web(service, directory).app))
+    environment = parts.worker_environment(
+        TEMPORAL_ADDRESS=address, TEMPORAL_NAMESPACE=namespace, ASSENT_URL=url, ASSENT_TOKEN="secret-console"
+    )
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
         environment.pop(name, None)
     return CommandLine(service, environment)
@@ -210,7 +215,7 @@ async def test_ctrl_c_ends_the_waiting_quietly_and_the_request_stays(assent: Com
     assert process.stderr is not None
     line = (await process.stderr.readline()).decode()
     process.send_signal(signal.SIGINT)
-    out, err = await asyncio.wait_for(process.communicate(), 120)
+    out, err = await asyncio.wait_for(process.communicate(), 300)
     assert (process.returncode, out, err.strip()) == (130, b"", b"")
     approval_id = line.split()[2].rstrip(".")
     assert (await assent.service.gate.approval(approval_id).state()).phase == "pending"
@@ -266,7 +271,7 @@ async def on_terminal(assent: CommandLine, columns: int, *arguments: str) -> str
         stderr=theirs,
         env={**assent.environment, "TERM": "xterm-256color"},
     )
-    assert await asyncio.wait_for(process.wait(), 120) == 0
+    assert await asyncio.wait_for(process.wait(), 300) == 0
     os.close(theirs)
     seen = os.read(ours, 1 << 16).decode()
     os.close(ours)
@@ -358,7 +363,7 @@ async def test_exit_code_is_that_of_the_decision_even_if_nobody_reads(assent: Co
         stderr=writer,
         env=assent.environment,
     )
-    assert await asyncio.wait_for(process.wait(), 120) == 0
+    assert await asyncio.wait_for(process.wait(), 300) == 0
     os.close(writer)
     assert (await handle.outcome()).status == "rejected"
 

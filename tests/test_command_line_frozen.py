@@ -17,7 +17,7 @@ import pytest
 from assent import ApprovalHandle, State
 from tests import parts
 from tests.conftest import OPERATOR
-from tests.nursery import Forked, spawn
+from tests.nursery import Started, spawn
 from tests.test_command_line import ME, CommandLine, command_line
 from tests.tools import marks
 
@@ -139,7 +139,7 @@ async def test_a_person_sees_what_would_run_and_types_its_hash(assent: CommandLi
     async with on_terminal(assent, "settle", handle.id, "retry", *AS_OPERATOR) as (terminal, process):
         await asked(terminal, state)
         terminal.send(str(state.payload_sha256)[:12])
-        assert await asyncio.wait_for(process.wait(), 120) == 0
+        assert await asyncio.wait_for(process.wait(), 300) == 0
     assert (await handle.settlement()).kind == "executed"
     assert marks(tmp_path / "m") == 2
     assert "after it was tried again" in (await assent("show", handle.id)).out
@@ -150,7 +150,7 @@ async def test_a_person_who_thinks_better_of_it_leaves_with_ctrl_c(assent: Comma
     async with on_terminal(assent, "settle", handle.id, "retry", *AS_OPERATOR) as (terminal, process):
         await asked(terminal, await handle.state())
         process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(process.wait(), 120) == 130
+        assert await asyncio.wait_for(process.wait(), 300) == 130
     assert marks(tmp_path / "m") == 1
 
 
@@ -188,7 +188,7 @@ class Terminal:
 
 
 @asynccontextmanager
-async def on_terminal(assent: CommandLine, *arguments: str) -> AsyncIterator[tuple[Terminal, Forked]]:
+async def on_terminal(assent: CommandLine, *arguments: str) -> AsyncIterator[tuple[Terminal, Started]]:
     ours, theirs = pty.openpty()
     process = await spawn(
         *("-m", "assent", *arguments),

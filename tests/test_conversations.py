@@ -10,6 +10,7 @@ import pytest
 
 from assent import ApprovalConflict, ConversationBusy, names
 from tests.conftest import ME, Service
+from tests.parts import until
 from tests.tools import marks
 
 
@@ -167,6 +168,10 @@ async def test_a_second_approval_of_a_frozen_call_freezes_with_it(service: Servi
         keys.append(outcome.idempotency_key)
     assert marks(path) == 1
     review = service.client.get_workflow_handle(names.review_workflow(str(keys[0])))
-    joined: dict[str, list[str]] = await review.query("state")
     assert keys[0] == keys[1]
-    assert joined["joined"] == [handle.id]
+
+    async def seen() -> bool:
+        examined: dict[str, list[str]] = await review.query(names.EXAMINED)
+        return handle.id in examined["joined"]
+
+    await until(seen)

@@ -32,7 +32,9 @@ class Dev:
 
     def __init__(self, directory: Path, **environment: str) -> None:
         self.directory = directory
-        self.port, self.ui_port, self.chat_port, self.api_port = (parts.free_port() for _ in range(4))
+        self.port, self.ui_port, self.chat_port, self.api_port, self.webhook_port = (
+            parts.free_port() for _ in range(5)
+        )
         self._environment = environment
         self._output = directory.with_name(f"{self.port}.output")
 
@@ -55,6 +57,7 @@ class Dev:
             "UI_PORT": self.ui_port,
             "CHAT_PORT": self.chat_port,
             "API_PORT": self.api_port,
+            "WEBHOOK_PORT": self.webhook_port,
         }
 
     @property
@@ -84,7 +87,7 @@ class Dev:
         return [shlex.split(line)[1:] for line in lines if line.partition(" ")[0].endswith("bin/assent")]
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 120) -> None:
+def eventually(holds: Callable[[], bool], seconds: float = 300) -> None:
     give_up = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < give_up, "it never came true"
@@ -124,7 +127,7 @@ def test_it_works_as_printed_remembers_and_leaves_nothing_behind(dev: Dev, monke
     )
 
     family = dev.family()
-    assert len(family) == 5
+    assert len(family) == 6
     dev.press_ctrl_c()
     assert dev.process.wait(60) == 0, dev.said
     assert all_gone(family)

@@ -23,6 +23,7 @@ from sqlalchemy import text
 from standardwebhooks import WebhookVerificationError
 
 from activities.announcements import AnnouncementActivities
+from activities.callback_secrets import CallbackSecrets
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from activities.review_cards import ReviewCards
@@ -47,7 +48,7 @@ from assent.policy import Asking, Rules
 from assent.settings import Settings
 from assent.tools import Registry, Tool
 from cards import Wording
-from ledger import Ledger
+from ledger import Ledger, Reader
 from ledger.engine import open_engine, reading
 from tests import parts
 from tests.conftest import HEARTBEAT, Service, new_database
@@ -68,7 +69,7 @@ from tests.documents import (
 )
 from tests.simulated import served
 from tests.web import write_tokens
-from workers import webhook
+from workers import api
 from workers.approvals import approvals_worker, outbound_worker
 from workers.sample_requests import SAMPLES
 from workers.setup import set_up
@@ -124,7 +125,13 @@ def agreeable_feishu() -> httpx.MockTransport:
     numbers = itertools.count()
 
     def answer(request: httpx.Request) -> httpx.Response:
-        data = {"message_id": f"om_{next(numbers)}", "file_key": "file_1"}
+        named = request.url.path.rpartition("/")[2]
+        data = {
+            "message_id": f"om_{next(numbers)}",
+            "file_key": "file_1",
+            "user": {"open_id": f"ou_{named}", request.url.params.get("user_id_type", "open_id"): named},
+            "items": [{"message_id": named, "chat_id": "oc_team"}],
+        }
         return httpx.Response(200, json={"code": 0, "data": data, "tenant_access_token": "t", "expire": 7200})
 
     return httpx.MockTransport(answer)
@@ -151,6 +158,7 @@ async def documented(
         heartbeat_timeout=HEARTBEAT,
         feishu_app_id="cli_assent",
         feishu_encrypt_key=SecretStr("encrypt-key"),
+        feishu_tenant_key="tenant_1",
         tokens=write_tokens(directory, RIGHTS),
         callback_secret=SecretStr("callback-secret"),
         operators=(OPERATOR,),
@@ -168,8 +176,9 @@ async def documented(
         own = (approvals_worker(client, ledger, settings, cards), outbound)
         for worker in (*own, *tool_workers(client, ledger, registry)):
             await stack.enter_async_context(worker)
-        address = await stack.enter_async_context(served(webhook.create_app(settings, client)))
-        yield Documented(client, ledger, settings, await Assent.connect(client=client), address)
+        address = await stack.enter_async_context(served(api.create_app(settings, client, Reader(ledger))))
+        gate = await Assent.connect(client=client, reader=Reader(ledger))
+        yield Documented(client, ledger, settings, gate, address)
 
 
 @pytest.fixture(autouse=True)
@@ -202,7 +211,7 @@ async def test_python_runs(
     monkeypatch.setenv("TEMPORAL_ADDRESS", temporal_address)
     monkeypatch.setenv("TEMPORAL_NAMESPACE", documented.client.namespace)
     monkeypatch.setenv("AGENT_TOKEN", TOKENS["AGENT_TOKEN"])
-    async with asyncio.timeout(60), person(documented):
+    async with asyncio.timeout(300), person(documented):
         await snippet.at(documented.address).run()
 
 
@@ -267,7 +276,9 @@ async def test_completion_callbacks_are_verified_as_shown() -> None:
         return ClosingHead.model_validate(form["audit"])
 
     secret, another = (f"whsec_{base64.b64encode(bytes(32 * [n])).decode()}" for n in (1, 2))
-    announcements = AnnouncementActivities(SecretStr(secret), head, httpx.MockTransport(take))
+    announcements = AnnouncementActivities(
+        CallbackSecrets(Settings(callback_secret=SecretStr(secret))), head, httpx.MockTransport(take)
+    )
     await announcements.announce(Announcement(url="https://billing.example.com/assent/done", **form))
     await announcements.close()
     (post,) = posts

@@ -21,7 +21,6 @@ from tests.test_claims import EXECUTED, UNKNOWN, consent, holder, ledger
 __all__ = ["ledger"]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("house", HOUSES, ids=lambda house: house.__name__)
 async def test_every_fault_at_every_moment_leaves_what_the_table_says(
     house: House, tmp_path: Path, temporal_address: str, namespaces: Iterator[str]
@@ -51,7 +50,6 @@ SAMPLE = range(1, 9)
 """The seeds of every run; `make faults` draws others."""
 
 
-@pytest.mark.timeout(300)
 async def test_a_sample_of_random_schedules_violates_nothing(
     tmp_path: Path, temporal_address: str, namespaces: Iterator[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,6 +83,6 @@ async def test_an_end_told_again_without_its_content_is_no_second_truth(ledger: 
     call, running = await consent(ledger), holder()
     await ledger.begin(call, running)
     first = await ledger.finish(call, running, 1, EXECUTED)
-    bare = Ending(state=ClaimState.EXECUTED, content=Content(data=b"null"), content_left_out=True)
+    bare = Ending(state=ClaimState.EXECUTED, content=Content(data=b"null"))
     assert await ledger.finish(call, running, 1, bare) == first
     assert (await ledger.sights(call.approval_id))[0].late == ()

@@ -419,7 +419,9 @@ def test_without_an_app_there_is_no_client() -> None:
 
 
 async def test_the_client_is_made_as_configured() -> None:
-    feishu = Feishu.of(Settings(feishu_app_id="cli_1", feishu_app_secret="x", feishu_domain="lark"))
+    feishu = Feishu.of(
+        Settings(feishu_app_id="cli_1", feishu_app_secret="x", feishu_domain="lark", feishu_tenant_key="t")
+    )
     assert feishu is not None
     assert str(feishu._http.base_url) == "https://open.larksuite.com"
     await feishu.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import random
 from collections.abc import AsyncIterator, Iterator
@@ -15,9 +16,11 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+import activities.cards
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from assent import ApprovalHandle, Outcome, names
+from assent.errors import Unavailable
 from cards import Wording
 from ledger import MessageKind, Slot
 from ledger.engine import open_engine, reading, writing
@@ -30,6 +33,7 @@ from tests.feishu import APPROVER, OUTSIDER, REQUESTER, Office, buttons, setting
 from tests.parts import until
 from tests.tools import marks
 from workers.approvals import approvals_worker, outbound_worker
+from workflows import steps
 
 Fault = dict[str, Any]
 
@@ -37,7 +41,10 @@ CALLS = ("429", "ratelimit", "5xx", "html", "lost_answer", "slow", "refuse", "di
 """What can happen to a call of ours and pass."""
 RETRIED, FINAL = 230020, 230002
 """A code that is worth another try, and one that is not."""
-PATIENCE = 60
+PATIENCE = 300
+"""Seconds after which a test that waits in vain says so; no promise of ours is measured by it."""
+AGAIN = timedelta(seconds=5)
+"""The longest pause between two tries here: what resisted for long need not be waited for as long."""
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +52,11 @@ async def hall(
     tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
 ) -> AsyncIterator[Hall]:
     directory = tmp_path_factory.mktemp("hall")
-    async with opened_hall(temporal_address, next(namespaces), directory, "postgres") as opened:
-        yield opened
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps, "_POLITE", dataclasses.replace(steps._POLITE, maximum_interval=AGAIN))
+        patch.setattr(activities.cards, "_LONGEST_SILENCE", AGAIN.total_seconds())
+        async with opened_hall(temporal_address, next(namespaces), directory, "postgres") as opened:
+            yield opened
 
 
 @pytest.fixture(autouse=True)
@@ -89,12 +99,27 @@ class Case:
                 card = hall.platform.view(message)
                 await until(lambda: self._clicked(hall, card), PATIENCE)
             case "client":
-                state = await self.handle.state()
-                await self.handle.decide("approve", actor=REQUESTER, payload_sha256=state.payload_sha256)
+                await until(self._approved, PATIENCE)
             case "cancel":
-                await self.handle.cancel("no longer needed")
+                await until(self._withdrawn, PATIENCE)
             case _:
                 assert self.how == "nobody"
+
+    async def _approved(self) -> bool:
+        """Whether it could be decided; whoever is told that nobody answered in time tries again."""
+        try:
+            state = await self.handle.state()
+            await self.handle.decide("approve", actor=REQUESTER, payload_sha256=state.payload_sha256)
+        except Unavailable:
+            return False
+        return True
+
+    async def _withdrawn(self) -> bool:
+        try:
+            await self.handle.cancel("no longer needed")
+        except Unavailable:
+            return False
+        return True
 
     async def _is_there(self, hall: Hall) -> bool:
         return bool(self.messages(hall))
@@ -111,10 +136,14 @@ class Case:
         asked_again = bool(told["toast"]) and told["toast"]["i18n"]["en_us"] == said("toast.not_recorded")
         if told["toast"] and told["toast"]["type"] == "error" and not asked_again:
             raise AssertionError(told)
-        if (told["error"] is None and not asked_again) or (await self.handle.state()).decided_by is not None:
+        if told["error"] is None and not asked_again:
             return True
-        await asyncio.sleep(0.5)  # nobody clicks again faster than that
-        return False
+        try:
+            return (await self.handle.state()).decided_by is not None
+        except Unavailable:
+            return False
+        finally:
+            await asyncio.sleep(0.5)  # nobody clicks again faster than that
 
     async def ended(self, hall: Hall) -> Outcome:
         outcome = await asyncio.wait_for(self.handle.outcome(), PATIENCE)

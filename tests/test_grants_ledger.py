@@ -12,7 +12,7 @@ import pytest
 from assent import Identity, Risk
 from assent.contracts import DecisionKind, Grant, Plan, Remember, Status, Surface
 from assent.messages import AuditEvent, Remembering, ReportKind, RevokedKind, ToolCall
-from ledger import ClaimState, Ending, Ledger, Right, claims, grants
+from ledger import ClaimState, Ending, Ledger, Reader, Right, claims, grants
 from ledger.engine import writing
 from tests.conftest import new_database
 from tests.ledgers import ME, NOW, SOMEONE, arguments_of, edited, ended, holder, propose
@@ -158,12 +158,12 @@ async def test_grants_are_listed_newest_first_ended_ones_too(ledger: Ledger) -> 
     far = datetime.now(UTC) + timedelta(days=1)
     made = [await granted(ledger, await propose(ledger), now=far + timedelta(seconds=n)) for n in range(3)]
     await ledger.revoke(made[2].grant_id, APPROVER, may_all=False, surface=Surface.HTTP, now=NOW)
-    first, further = await ledger.grants(0, 2)
+    first, further = await Reader(ledger).grants(0, 2)
     assert ([grant.grant_id for grant in first], further) == ([made[2].grant_id, made[1].grant_id], 2)
     assert (first[0].revoked_at, first[0].revoked_by) == (NOW, APPROVER)
-    rest, _ = await ledger.grants(2, 1)
+    rest, _ = await Reader(ledger).grants(2, 1)
     assert [grant.grant_id for grant in rest] == [made[0].grant_id]
-    everything, end = await ledger.grants(0, 1000)
+    everything, end = await Reader(ledger).grants(0, 1000)
     assert (len(everything) > 2, end) == (True, None)
 
 

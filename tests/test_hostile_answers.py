@@ -19,11 +19,13 @@ from temporalio.exceptions import ApplicationError
 
 from activities import announcements
 from activities.announcements import AnnouncementActivities
+from activities.callback_secrets import CallbackSecrets
 from activities.feishu import Feishu, FeishuUnavailable
 from assent import Outcome, Registry, ToolContext, ToolResult, http, http_tool
 from assent.contracts import Status
 from assent.http import HttpOutcomeUnknown
 from assent.messages import Announcement, ClosingHead
+from assent.settings import Settings
 from tests.conftest import ME
 
 INFLATED = 64_000_000
@@ -136,6 +138,9 @@ def tool_of(url: str, **options: Any) -> Callable[[], Awaitable[Any]]:
     return lambda: own(CONTEXT, body={})
 
 
+SIGNING = CallbackSecrets(Settings(callback_secret=SecretStr("callback-secret")))
+
+
 async def _closed(approval_id: str) -> ClosingHead:
     return ClosingHead(approval_id=approval_id, entries=1, head="0" * 64)
 
@@ -143,7 +148,9 @@ async def _closed(approval_id: str) -> ClosingHead:
 def announcing(url: str, activities: AnnouncementActivities | None = None) -> Callable[[], Awaitable[Any]]:
     outcome = Outcome(approval_id="a", status=Status.EXECUTED)
     announcement = Announcement(url=url, outcome=outcome, ended_at=datetime.now(UTC))
-    own = activities or AnnouncementActivities(SecretStr("callback-secret"), _closed)
+    own = activities or AnnouncementActivities(
+        CallbackSecrets(Settings(callback_secret=SecretStr("callback-secret"))), _closed
+    )
     return lambda: own.announce(announcement)
 
 
@@ -223,7 +230,7 @@ async def test_a_server_that_never_ends_is_hung_up_on(
     server: Hostile, which: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "_BEYOND", 0.0)
-    monkeypatch.setattr(announcements, "_ANSWERED_WITHIN", 1.0)
+    monkeypatch.setattr(announcements, "_WITHIN", 1.0)
     server.sending = SLOW[which]
     came, _ = await peak(tool_of(server.url, timeout=timedelta(seconds=1)))
     assert isinstance(came, HttpOutcomeUnknown), "it was sent, and no more than that is known"
@@ -258,21 +265,21 @@ async def test_floods_around_the_body_are_cut_off(server: Hostile, flood: Sendin
 
 async def test_one_address_that_hangs_takes_no_turn_from_the_others(server: Hostile) -> None:
     server.sending = _endless(b"HTTP/1.1 ", b"", 0.05)
-    own = AnnouncementActivities(SecretStr("callback-secret"), _closed)
+    own = AnnouncementActivities(SIGNING, _closed)
     hanging = [asyncio.ensure_future(announcing(server.url, own)()) for _ in range(12)]
-    refused = [task for task in await _settled(hanging, 8) if task.done()]
+    refused = [task for task in await _settled(hanging, 12 - announcements._EACH) if task.done()]
     for task in refused:
         error = task.exception()
         assert isinstance(error, ApplicationError)
-        assert (error.type, error.next_retry_delay) == ("Busy", timedelta(seconds=30))
+        assert (error.type, "not asked" in str(error)) == ("Unanswered", True)
     async with hostile() as other:
         other.sending = _whole(204, "identity", b"")
         await announcing(other.url, own)()
-    assert server.asked <= 4
+    assert server.asked <= announcements._EACH
     for task in hanging:
         task.cancel()
     await asyncio.wait(hanging)
-    assert not own._posting
+    assert own._lanes.has_room(server.url)
 
 
 async def _settled(tasks: Sequence[asyncio.Future[Any]], count: int) -> Sequence[asyncio.Future[Any]]:

@@ -33,6 +33,9 @@ async def test_a_ledger_of_the_version_before_goes_on_working(kind: str, tmp_pat
     state = await ledger.state("old")
     assert state is not None
     assert state.payload_sha256 == sha256("{}")
+    async with writing(ledger._engine) as connection:
+        begun = (await connection.execute(text("SELECT scope_key, requester FROM claims"))).one()
+    assert (begun.scope_key, json.loads(begun.requester)) == ("test:k:h", {"open_id": "ou_me"})
     await ledger.append(AuditBatch(approval_id="old", entries=(AuditEntry(event=AuditEvent.LATE, at=NOW, once="l"),)))
     call, running = ToolCall.of(await propose(ledger)), holder()
     await ledger.begin(call, running)

@@ -14,7 +14,7 @@ from assent.contracts import Identity, Risk
 from assent.fields import typed
 from cards import Click, Showing, card, parse_event, result_card
 from simulator import Settings
-from tests.browser import chromium
+from tests.chromium import chromium
 from tests.parts import until
 from tests.simulated import Feishu, Webhook, feishu, webhook
 from tests.test_cards import WORDING, plan

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assent import InvalidRequest, Unhashable
+from assent.contracts import Identity
 from assent.payload import (
     MAX_DEPTH,
     MAX_EXACT_INTEGER,
@@ -23,8 +24,11 @@ from assent.payload import (
     canonical_payload,
     idempotency_key,
     payload_arguments,
+    scope_key,
+    scope_of,
     sha256,
 )
+from assent.persons import Person
 from tests.properties import unhurried
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -246,19 +250,16 @@ def test_tool_name_that_is_no_text_is_refused() -> None:
         canonical_payload("\ud800", {})
 
 
-def key(namespace: str = "n", payload: str = "h", **parts: str | None) -> str:
-    return idempotency_key(
-        namespace,
-        payload,
-        **{"approval_id": "a", "message_id": None, "scope": None, **parts},  # type: ignore[arg-type]
-    )
+def key(namespace: str = "n", payload: str = "h", requester: str = "open_id:me", **parts: str | None) -> str:
+    given = {"approval_id": "a", "message_id": None, "scope": None, **parts}
+    return idempotency_key(namespace, scope_of(**given), requester, payload)  # type: ignore[arg-type]
 
 
 def test_key_is_scoped_by_caller_before_message_before_approval() -> None:
-    assert key() == "n:approval:a:h"
-    assert key(message_id="m") == "n:message:m:h"
-    assert key(message_id="m", scope="s") == "n:caller:s:h"
-    assert key(scope="s") == "n:caller:s:h"
+    assert key() == "n:approval:a:open_id:me:h"
+    assert key(message_id="m") == "n:message:m:open_id:me:h"
+    assert key(message_id="m", scope="s") == "n:caller:s:open_id:me:h"
+    assert key(scope="s") == "n:caller:s:open_id:me:h"
 
 
 def test_two_approvals_share_a_key_only_within_one_scope() -> None:
@@ -267,22 +268,40 @@ def test_two_approvals_share_a_key_only_within_one_scope() -> None:
     assert key(approval_id="a", scope="s", message_id="m") == key(approval_id="b", scope="s", message_id="n")
 
 
+def test_two_people_share_no_key_but_what_they_have_in_common() -> None:
+    assert key(scope="s", requester="open_id:a") != key(scope="s", requester="open_id:b")
+    assert scope_key("n", "caller:s", "h") == "n:caller:s:h"
+
+
 NAMESPACE = st.from_regex(r"^[A-Za-z0-9._-]{1,8}\Z")
 SCOPED = st.tuples(
     NAMESPACE,
     st.sampled_from(["scope", "message_id", "approval_id"]),
-    st.text("ab:", min_size=1, max_size=6) | st.sampled_from(["caller:a", "message:a", "approval:a"]),
+    st.text("ab:", min_size=1, max_size=6) | st.sampled_from(["caller:a", "message:a", "approval:a", "a:open_id:b"]),
+    st.builds(
+        Identity,
+        open_id=st.none() | st.sampled_from(["b", "b:open_id:a", "a/b", "%3A"]),
+        union_id=st.sampled_from(["b", "a:b"]),
+        tenant_key=st.none() | st.sampled_from(["t", "t/open_id:b", "t:a"]),
+    ),
     st.sampled_from(["0" * 64, "1" * 64]),
 )
 
 
 @unhurried
 @given(SCOPED, SCOPED)
-def test_keys_are_equal_only_for_the_same_namespace_scope_and_payload(
-    one: tuple[str, str, str, str], other: tuple[str, str, str, str]
+def test_keys_are_equal_only_for_the_same_namespace_scope_requester_and_payload(
+    one: tuple[str, str, str, Identity, str], other: tuple[str, str, str, Identity, str]
 ) -> None:
-    keys = [key(namespace, payload, **{kind: name}) for namespace, kind, name, payload in (one, other)]
-    assert (keys[0] == keys[1]) == (one == other)
+    keys = [
+        key(namespace, payload, Person.of(requester).canonical, **{kind: name})
+        for namespace, kind, name, requester, payload in (one, other)
+    ]
+    same = [
+        (namespace, kind, name, requester.tenant_key, min(requester.keys), payload)
+        for namespace, kind, name, requester, payload in (one, other)
+    ]
+    assert (keys[0] == keys[1]) == (same[0] == same[1])
 
 
 def test_namespaces_are_kept_apart() -> None:

@@ -211,6 +211,11 @@ def test_policy_decides_as_the_oracle_does(written: list[Rule], tool: dict[str, 
         # The oracle knows all rules: those that ours calls out of reach never were in reach.
         assert ours == expected(named, tool, call)
         trials = list(policy.trials(Asking(**{**call, "requester": Identity(**call["requester"])})))
+        doubted = [trial.rule for trial in trials if trial.in_doubt and not trial.applies]
+        if ours["rule"] in doubted:
+            assert f"whether the operator's rule {ours['rule']!r} applies cannot be said" in (effective.denied or "")
+            assert effective.in_doubt
+            continue
         assert [trial.rule for trial in trials if trial.applies] == ([ours["rule"]] if ours["rule"] else [])
         assert all(trial.why for trial in trials)
         if ours["denied"] and ours["rule"]:
@@ -228,7 +233,8 @@ MATCHERS: dict[str, Rule] = {
     "tools fit": {"tools": ["read", "send_*"]},
     "tools do not fit": {"tools": ["Send_*", "send_"]},
     "requester fits": {"requesters": ["open_id:b", "union_id:a"]},
-    "requester does not fit": {"requesters": ["user_id:a"]},
+    "requester does not fit": {"requesters": ["open_id:b", "union_id:c"]},
+    "requester may fit": {"requesters": ["user_id:a"]},
     "conversation fits": {"conversations": ["oc_2", "oc_1"]},
     "conversation does not fit": {"conversations": ["oc_2"]},
     "condition holds": {"when": ("more", "amount", 200)},
@@ -253,11 +259,14 @@ def test_decision_table() -> None:
         ours, _ = decided(Rules.parse(as_toml(written)), tool, CALL)
         assert ours == expected(written, tool, CALL), (matcher, execution, result, declared)
         seen[matcher, str(execution), str(result), declared] = f"{ours['rule']} {ours['execution']} {ours['result']}"
-    assert len(seen) == 13 * 5 * 4 * 4
+    assert len(seen) == 14 * 5 * 4 * 4
     # A few lines of it, written by hand: an oracle that is wrong in the same way as ours would not say these.
     assert seen["none", "None", "None", "deny"] == "first deny on-error"
     assert seen["none", "auto", "always", "deny"] == "first auto always"
     assert seen["tools fit", "deny", "None", "auto"] == "first deny on-error"
     assert seen["tools do not fit", "deny", "always", "auto"] == "after ask-once on-error"
     assert seen["condition cannot be answered", "auto", "never", "auto"] == "first deny on-error"
+    assert seen["requester does not fit", "deny", "None", "auto"] == "after ask-once on-error"
+    assert seen["requester may fit", "deny", "None", "auto"] == "first deny on-error"
+    assert seen["requester may fit", "auto", "never", "auto"] == "first deny on-error"
     assert seen["condition need not be answered", "auto", "never", "auto"] == "after ask-once on-error"

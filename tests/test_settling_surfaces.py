@@ -170,7 +170,7 @@ _SENTENCES = {
 async def by_callback(town: Town, case: Case, word: Word) -> str:
     async def send(event: dict[str, Any]) -> Any:
         body = sealed(event)
-        async with town.web.http(None) as http:
+        async with town.web.http(None, town.web.hook) as http:
             return (await http.post("/feishu/callback", content=body, headers=signed(body))).json()
 
     return await _by_card(case, word, send)
@@ -279,8 +279,7 @@ async def settled_once(town: Town, path: Path, surface: str, way: str) -> None:
         }[way]
     )
     assert (settlement.surface, settlement.reason) == (called, REASON)
-    claim = await ledger.root_sight(case.handle.id)
-    assert claim is not None
+    claim = (await ledger.chain_sights(case.handle.id))[-1]
     assert claim.state == ("failed" if way == "not_executed" else "executed")
     entry = (await ledger.entries(case.handle.id))[-1]
     assert (entry.event, entry.ruling, entry.surface, entry.actor) == (

@@ -15,7 +15,7 @@ import websockets
 
 from simulator import Settings
 from simulator.frames import CONTROL, DATA, BadFrame, Frame
-from tests.nursery import Forked, spawn
+from tests.nursery import Started, spawn
 from tests.simulated import Feishu, button, card, feishu, form
 
 _SDK = """
@@ -56,13 +56,13 @@ FULL = Frame(
 class Sdk:
     """The official client in a process of its own."""
 
-    process: Forked
+    process: Started
     frame: dict[str, Any]
     """How it read and wrote the frame of ours."""
 
     async def said(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while not (line := await self.process.stdout.readline()).startswith(b"{"):
                 assert line, "the SDK has ended"  # else it is the SDK's own log
         said: dict[str, Any] = json.loads(line)
@@ -93,7 +93,7 @@ async def _sdk(platform: Feishu) -> AsyncIterator[Sdk]:
 
 
 async def connected(platform: Feishu, number: int) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while True:
             if (await platform.http.get("/api/connections")).json()["open"] == number:
                 return

@@ -7,29 +7,21 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from playwright.async_api import Locator, Page, async_playwright, expect
+from playwright.async_api import Locator, Page, expect
 
 from assent import names
 from tests import parts
+from tests.chromium import chromium
 from tests.conftest import ME, OPERATOR, Service, new_database, open_service
 from tests.tools import marks
 
 PICTURES = Path(__file__).parent.parent / "docs" / "temporal-ui"
-CHROMIUM = "/usr/bin/chromium"
-QUIET = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--no-first-run",
-)
 PATIENCE = 30_000
 
 
@@ -71,7 +63,6 @@ class Ui:
 
 @pytest.fixture(scope="module")
 async def ui(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ui]:
-    assert shutil.which(CHROMIUM), "Chromium is missing; `apt-get install chromium`, as .ci/run does"
     directory = tmp_path_factory.mktemp("ui")
     pictures = PICTURES if os.environ.get("UPDATE_SCREENSHOTS") else directory
     pictures.mkdir(exist_ok=True)
@@ -81,9 +72,7 @@ async def ui(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ui]:
         async with AsyncExitStack() as stack:
             client = await server.client()
             service = await open_service(stack, client, await new_database("sqlite", directory))
-            playwright = await stack.enter_async_context(async_playwright())
-            browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=[*QUIET])
-            stack.push_async_callback(browser.close)
+            browser = await stack.enter_async_context(chromium())
             page = await browser.new_page(viewport={"width": 1360, "height": 1000})
             page.set_default_timeout(PATIENCE)
             yield Ui(service, page, f"http://127.0.0.1:{server.ui_port}", pictures)

@@ -133,7 +133,7 @@ def test_the_command_shows_a_token_once_and_prints_what_the_file_needs(tmp_path:
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     token = next(line.strip() for line in done.stderr.splitlines() if line.startswith("    "))
@@ -141,11 +141,13 @@ def test_the_command_shows_a_token_once_and_prints_what_the_file_needs(tmp_path:
     entry = tomllib.loads(done.stdout)["token"][0]
     assert entry == {
         "name": "助手",
+        "principal": "助手",
         "sha256": sha256(token),
         "tools": ["send_*", "read"],
         "on_behalf_of": ["open_id:ou_1"],
         "may_decide": True,
         "may_settle": True,
+        "may_read_policy": False,
         "chats": ["*"],
         "callbacks": ["https://a.example/h/"],
     }

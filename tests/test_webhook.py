@@ -19,12 +19,13 @@ import pytest
 from assent import ApprovalHandle
 from assent.settings import Settings
 from cards import Wording
+from ledger import Reader
 from tests import parts
 from tests.conftest import new_database, open_service
 from tests.feishu import Office, buttons, open_office, settings_of, simulated
 from tests.tools import marks
-from tests.web import TOKEN, Web, click_event, sealed, signed, write_tokens
-from workers import webhook
+from tests.web import TOKEN, Web, click_event, sealed, signed
+from workers import api, webhook
 from workers.edge import MAX_BODY
 from workers.process import Misconfigured
 from workers.webhook import create_app
@@ -47,7 +48,7 @@ class Door:
         return handle, value, card["message_id"]
 
     async def send(self, body: bytes, headers: dict[str, str], app: Any = None) -> httpx.Response:
-        async with self.web.http(None, app) as http:
+        async with self.web.http(None, app or self.web.hook) as http:
             return await http.post("/feishu/callback", content=body, headers=headers)
 
     async def click(self, event: dict[str, Any], app: Any = None) -> str:
@@ -105,11 +106,11 @@ async def test_a_replayed_delivery_is_a_duplicate_at_every_webhook(door: Door, t
     headers = signed(body)
     first = await door.send(body, headers)
     assert first.json()["toast"]["i18n"]["en_us"] == told("approved")
-    for app in (door.web.app, door.web.another(tmp_path)):
+    for app in (door.web.hook, door.web.another_hook()):
         again = await door.send(body, headers, app)
         assert again.json()["toast"]["i18n"]["en_us"] == told("duplicate")
     await handle.outcome()
-    late = await door.send(body, headers, door.web.another(tmp_path))
+    late = await door.send(body, headers, door.web.another_hook())
     assert late.json()["toast"]["i18n"]["en_us"] == told("duplicate")
     assert marks(tmp_path / "marks") == 1
 
@@ -248,7 +249,7 @@ async def test_a_body_beyond_the_limit_is_refused(door: Door, chunked: bool) -> 
         for _ in range(100):
             yield b" " * (MAX_BODY // 10)
 
-    async with door.web.http(None) as http:
+    async with door.web.http(None, door.web.hook) as http:
         content = endless() if chunked else b" " * (MAX_BODY + 1)
         answer = await http.post("/feishu/callback", content=content)
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
@@ -262,7 +263,7 @@ async def test_a_chunked_body_is_read_whole(door: Door, tmp_path: Path) -> None:
         for start in range(0, len(body), 100):
             yield body[start : start + 100]
 
-    async with door.web.http(None) as http:
+    async with door.web.http(None, door.web.hook) as http:
         answer = await http.post("/feishu/callback", content=chunks(), headers=signed(body))
     assert answer.json()["toast"]["i18n"]["en_us"] == told("approved")
 
@@ -296,14 +297,15 @@ async def test_while_no_worker_runs_clicks_are_received_in_time_and_counted_late
             await handle.state()
         value = buttons(card["content"])["approve"]["behaviors"][0]["value"]
         body = sealed(click_event(value, card["message_id"]))
-        async with Web(service, tmp_path).http(None) as http:
+        web = Web(service, tmp_path)
+        async with web.http(None, web.hook) as http:
             answer = await in_time(http, body)
         assert answer.json()["toast"]["i18n"]["en_us"] == told("received")
         assert marks(tmp_path / "marks") == 0
         async with AsyncExitStack() as workers:
             returned = await parts.connect(temporal_address, client.namespace)
             await open_service(workers, returned, url, **settings_of(chat.url))
-            assert (await asyncio.wait_for(handle.outcome(), 120)).status == "executed"
+            assert (await asyncio.wait_for(handle.outcome(), 300)).status == "executed"
         assert marks(tmp_path / "marks") == 1
 
 
@@ -313,7 +315,7 @@ async def test_while_temporal_is_away_the_person_is_asked_to_click_again(tmp_pat
     server.start()
     client = await server.client()
     server.kill()
-    app = create_app(Settings(tokens=write_tokens(tmp_path), **_feishu()), client)
+    app = create_app(Settings(**_feishu()), client)
     value = {"assent": "1", "approval_id": "a", "decision": "approve", "stage": "call", "payload_sha256": "0" * 64}
     body = sealed(click_event(value, "om_1"))
     async with httpx.AsyncClient(base_url="http://webhook", transport=httpx.ASGITransport(app)) as http:
@@ -335,9 +337,7 @@ def _feishu(**changes: str) -> dict[str, Any]:
     ("settings", "said"),
     [
         ({}, "ASSENT_FEISHU_APP_ID"),
-        ({}, "ASSENT_TOKENS"),
         (_feishu(feishu_encrypt_key="", feishu_verification_token=""), "ASSENT_FEISHU_ENCRYPT_KEY"),
-        ({"tokens": Path("/nowhere/tokens.toml")}, "ASSENT_TOKENS: /nowhere/tokens.toml cannot be read"),
         (_feishu(texts="/nowhere"), "ASSENT_TEXTS"),
     ],
 )
@@ -346,14 +346,24 @@ async def test_a_door_that_anyone_could_open_is_not_opened(door: Door, settings:
         create_app(Settings(**settings), door.office.service.client)
 
 
-async def test_only_what_is_configured_is_served(door: Door, tmp_path: Path) -> None:
-    client = door.office.service.client
-    only_api = create_app(Settings(tokens=write_tokens(tmp_path)), client)
-    only_feishu = create_app(Settings(**_feishu()), client)
-    async with door.web.http("agent", only_api) as http:
+@pytest.mark.parametrize(
+    ("tokens", "said"),
+    [(None, "ASSENT_TOKENS"), (Path("/nowhere/tokens.toml"), "ASSENT_TOKENS: /nowhere/tokens.toml cannot be read")],
+)
+async def test_an_api_that_nobody_could_use_is_not_opened(door: Door, tokens: Path | None, said: str) -> None:
+    service = door.office.service
+    with pytest.raises(Misconfigured, match=said):
+        api.create_app(Settings(tokens=tokens), service.client, Reader(service.ledger))
+
+
+async def test_the_two_doors_have_nothing_in_common_but_their_health(door: Door) -> None:
+    async with door.web.http("agent", door.web.app) as http:
         assert (await http.post("/feishu/callback", content=b"{}")).status_code == 404
         assert (await http.get("/v1/tools")).status_code == 200
-    async with door.web.http("agent", only_feishu) as http:
+        assert (await http.get("/docs")).status_code == 200
+        assert (await http.get("/healthz")).status_code == (await http.get("/readyz")).status_code == 200
+    async with door.web.http("agent", door.web.hook) as http:
         assert (await http.post("/feishu/callback", content=b"{}")).status_code == 401
         assert (await http.get("/v1/tools")).status_code == 404
-        assert (await http.get("/docs")).status_code == 200
+        assert (await http.get("/docs")).status_code == (await http.get("/openapi.json")).status_code == 404
+        assert (await http.get("/healthz")).status_code == (await http.get("/readyz")).status_code == 200

@@ -1,4 +1,4 @@
-"""The webhook as a process: what it says when it cannot start, and how it leaves."""
+"""The doors as processes: what it says when it cannot start, and how it leaves."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ async def own(
 
 
 @asynccontextmanager
-async def webhook(service: Service, address: str, directory: Path) -> AsyncIterator[tuple[Process, str]]:
-    """A webhook process, and where it serves."""
-    log = directory / "webhook.log"
+async def api(service: Service, address: str, directory: Path) -> AsyncIterator[tuple[Process, str]]:
+    """A process of the API, and where it serves."""
+    log = directory / "api.log"
     running = await spawn(
-        *("-m", "workers.webhook"),
+        *("-m", "workers.api"),
         env=parts.worker_environment(
             TEMPORAL_ADDRESS=address,
             TEMPORAL_NAMESPACE=service.client.namespace,
+            ASSENT_DATABASE_URL=service.settings.database_url,
             ASSENT_TOKENS=str(write_tokens(directory)),
             ASSENT_PORT="0",
         ),
@@ -63,7 +64,7 @@ async def test_sigterm_tells_whoever_waits_how_it_stands_and_leaves_soon(
     own: Service, temporal_address: str, tmp_path: Path
 ) -> None:
     async with (
-        webhook(own, temporal_address, tmp_path) as (process, url),
+        api(own, temporal_address, tmp_path) as (process, url),
         httpx.AsyncClient(base_url=url, headers={"Authorization": "Bearer secret-agent"}, timeout=90) as http,
     ):
         gate = await Assent.connect(url, token="secret-agent")
@@ -85,17 +86,25 @@ async def test_sigterm_tells_whoever_waits_how_it_stands_and_leaves_soon(
 
 async def test_a_mistake_of_the_operator_is_one_sentence(own: Service, temporal_address: str) -> None:
     known = {"TEMPORAL_ADDRESS": temporal_address, "TEMPORAL_NAMESPACE": own.client.namespace}
-    code, said = await run("workers.webhook", **known)
+    for door, variable in (("webhook", "ASSENT_FEISHU_APP_ID"), ("api", "ASSENT_TOKENS")):
+        code, said = await run(f"workers.{door}", ASSENT_DATABASE_URL=own.settings.database_url, **known)
+        assert (code, is_one_sentence(said)) == (1, True), said
+        assert variable in said
+
+
+@pytest.mark.parametrize("process", ["webhook", "approvals", "longconn", "tools", "setup"])
+async def test_an_app_without_its_company_starts_nothing(process: str) -> None:
+    code, said = await run(f"workers.{process}", ASSENT_FEISHU_APP_ID="cli_assent", ASSENT_FEISHU_ENCRYPT_KEY="k")
     assert (code, is_one_sentence(said)) == (1, True), said
-    assert "ASSENT_FEISHU_APP_ID" in said
-    assert "ASSENT_TOKENS" in said
+    assert "ASSENT_FEISHU_TENANT_KEY: say which company this app belongs to" in said
 
 
 async def test_a_busy_port_is_named_with_the_way_out(own: Service, temporal_address: str, tmp_path: Path) -> None:
-    async with webhook(own, temporal_address, tmp_path) as (_, url):
+    async with api(own, temporal_address, tmp_path) as (_, url):
         port = url.rpartition(":")[2]
         code, said = await run(
-            "workers.webhook",
+            "workers.api",
+            ASSENT_DATABASE_URL=own.settings.database_url,
             TEMPORAL_ADDRESS=temporal_address,
             TEMPORAL_NAMESPACE=own.client.namespace,
             ASSENT_TOKENS=str(write_tokens(tmp_path)),

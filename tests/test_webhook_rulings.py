@@ -58,7 +58,7 @@ class Door:
             assert answer is not None
         else:
             body = sealed(event)
-            async with self.web.http(None) as http:
+            async with self.web.http(None, self.web.hook) as http:
                 answer = (await http.post("/feishu/callback", content=body, headers=signed(body))).json()
         found: str = answer["toast"]["i18n"]["en_us"]
         return found

@@ -139,7 +139,7 @@ def web(office: Office, tmp_path_factory: pytest.TempPathFactory) -> Web:
 
 async def send(web: Web, told: dict[str, Any]) -> int:
     body = sealed(told)
-    async with web.http(None) as http:
+    async with web.http(None, web.hook) as http:
         answer = await http.post("/feishu/callback", content=body, headers=signed(body))
     return answer.status_code
 
@@ -232,7 +232,7 @@ async def test_only_members_are_told_what_a_chat_decides() -> None:
             self.sent = (*self.sent, content)
 
     class Book:
-        async def open_plans(self, *_: int) -> tuple[tuple[Plan, ...], None]:
+        async def open_plans(self, *_: object) -> tuple[tuple[Plan, ...], None]:
             chats = [Approvers(kind=Approvers.Kind.CHAT, chat_id=chat) for chat in ("oc_1", "oc_left")]
             names = ("for_members", "for_nobody")
             return tuple(plan(tool=name, approvers=chat) for name, chat in zip(names, chats, strict=True)), None
@@ -292,7 +292,7 @@ async def test_a_revocation_that_hangs_is_given_up_in_time(web: Web) -> None:
             "proof": "p",
         }
     )
-    answer = await asyncio.wait_for(answer_revoke(cast("Assent", Hanging()), click, WORDING, within=0.1), 10)
+    answer = await asyncio.wait_for(answer_revoke(cast("Assent", Hanging()), click, WORDING, within=0.1), 300)
     assert answer["toast"]["type"] == "error"
 
 
@@ -304,7 +304,7 @@ async def test_a_grant_is_revoked_by_a_click_through_the_webhook(office: Office,
     await handle.outcome()
     (grant,) = [each async for each in office.service.gate.grants() if each.approval_id == handle.id]
     body = sealed(click_event({"assent": VALUE_VERSION, "revoke": grant.grant_id}, "om_1"))
-    async with web.http(None) as http:
+    async with web.http(None, web.hook) as http:
         answer = await http.post("/feishu/callback", content=body, headers=signed(body))
     assert answer.json()["toast"]["type"] == "success"
     assert await office.service.gate.revoke(grant.grant_id, actor=me) == "already_revoked"

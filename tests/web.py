@@ -1,4 +1,4 @@
-"""The webhook for tests: tokens of agents, requests as Feishu sends them, and the application in this process."""
+"""Both doors for tests: tokens of agents, requests as Feishu sends them, and the applications in this process."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from fastapi import FastAPI
 
 from assent import Assent
 from assent.remote import HttpDoor
+from ledger import Reader
 from tests import parts
 from tests.conftest import Service, new_database, open_service
-from workers.webhook import create_app
+from workers import api, webhook
 
 APP_ID, TENANT, KEY, TOKEN = "cli_assent", "tenant_1", "encrypt-key", "verification-token"
 
@@ -37,6 +38,13 @@ AGENTS: dict[str, dict[str, Any]] = {
         "on_behalf_of": ["open_id:ou_narrow", "open_id:ou_operator"],
         "may_settle": True,
     },
+    "console": {
+        "tools": ["*"],
+        "on_behalf_of": ["*"],
+        "may_decide": True,
+        "may_settle": True,
+        "may_read_policy": True,
+    },
     "nothing": {},
 }
 """How far each token of the tests reaches; a token is called `secret-` and its name."""
@@ -48,23 +56,30 @@ def write_tokens(directory: Path, agents: dict[str, dict[str, Any]] | None = Non
     for name, rights in (AGENTS if agents is None else agents).items():
         digest = hashlib.sha256(f"secret-{name}".encode()).hexdigest()
         lines += ["[[token]]", f'name = "{name}"', f'sha256 = "{digest}"']
-        lines += [f"{key} = {json.dumps(value)}" for key, value in rights.items()]
+        plenty = {"requests_per_minute": 1_000_000, "pending": 100_000, "bytes_per_day": 10**12}
+        lines += [f"{key} = {json.dumps(value)}" for key, value in {**plenty, **rights}.items()]
     path = directory / f"tokens-{uuid.uuid4().hex}.toml"
     path.write_text("\n".join(lines))
     return path
 
 
 class Web:
-    """The webhook over a service, in this process, without sockets."""
+    """The API over a service, and where it talks to Feishu the webhook, in this process, without sockets."""
 
-    def __init__(self, service: Service, directory: Path) -> None:
+    def __init__(self, service: Service, directory: Path, agents: dict[str, dict[str, Any]] | None = None) -> None:
         self.service = service
+        self._agents = agents
         self.app = self.another(directory)
+        self.hook = self.another_hook() if service.settings.feishu_app_id else None
 
     def another(self, directory: Path) -> FastAPI:
-        """Another process's webhook: the same settings, nothing in common."""
-        settings = self.service.settings.model_copy(update={"tokens": write_tokens(directory)})
-        return create_app(settings, self.service.client)
+        """Another process's API: the same settings, nothing in common."""
+        settings = self.service.settings.model_copy(update={"tokens": write_tokens(directory, self._agents)})
+        return api.create_app(settings, self.service.client, Reader(self.service.ledger))
+
+    def another_hook(self) -> FastAPI:
+        """Another process's webhook."""
+        return webhook.create_app(self.service.settings, self.service.client)
 
     def transport(self, app: FastAPI | None = None) -> httpx.ASGITransport:
         return httpx.ASGITransport(app or self.app, raise_app_exceptions=False)
@@ -72,7 +87,7 @@ class Web:
     def http(self, name: str | None = "agent", app: FastAPI | None = None) -> httpx.AsyncClient:
         """A plain HTTP client with the token of that name."""
         headers = {"Authorization": f"Bearer secret-{name}"} if name else {}
-        return httpx.AsyncClient(base_url="http://webhook", headers=headers, transport=self.transport(app), timeout=60)
+        return httpx.AsyncClient(base_url="http://door", headers=headers, transport=self.transport(app), timeout=60)
 
     def gate(self, name: str = "agent") -> Assent:
         """Our own client over HTTP."""

@@ -15,10 +15,12 @@ from activities.announcements import AnnouncementActivities
 from activities.approvals import ApprovalActivities
 from activities.awaiting import AwaitingActivities
 from activities.bundles import BundleActivities
+from activities.callback_secrets import CallbackSecrets
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from activities.planning import Planner
 from activities.policy import PolicyInForce
+from activities.resolving import ResolvingActivities
 from activities.review_cards import ReviewCards
 from activities.reviews import ReviewActivities
 from activities.weighing import WeighingActivities
@@ -29,6 +31,10 @@ from workers import policy, process
 from workers.sweeping import keep_sweeping
 
 _log = logging.getLogger(__name__)
+
+OUTBOUND_AT_A_TIME = 200
+"""How much the outbound worker does at a time. Those who may wait long for an answer are bounded far below: chats in
+`activities.feishu`, agents in `activities.announcements`."""
 
 # Importing our workflows anew for every workflow took almost half of this process's time. What that would guard
 # against is guarded otherwise: they import contracts only, which the linter checks, and their histories are replayed.
@@ -49,7 +55,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
         activities=[
             *(own.prepare, own.close_claim, own.write_audit, own.settle, own.release, own.recall),
             *(weighing.weigh, weighing.remember),
-            *(reviews.examine, reviews.rule),
+            *(reviews.examine, reviews.rule, reviews.tell),
             *([cards.deliver] if cards else ()),
             *([bundles.deliver_bundle] if bundles else ()),
         ],
@@ -67,7 +73,7 @@ def outbound_worker(
     review_cards: ReviewCards | None = None,
 ) -> Worker:
     """What waits for Feishu or for an agent, with slots of its own: it holds up no approval."""
-    announcements = AnnouncementActivities(settings.callback_secret, ledger.closing_head)
+    announcements = AnnouncementActivities(CallbackSecrets(settings), ledger.closing_head)
     reviews = ReviewActivities(ledger, settings, review_cards)
     planner = Planner(ledger, settings, PolicyInForce(ledger))
     weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None)
@@ -81,13 +87,19 @@ def outbound_worker(
             *([cards.deliver, cards.show] if cards else ()),
             *([bundles.deliver_bundle, bundles.show_bundle] if bundles else ()),
             *([awaiting.reply_inbox] if awaiting else ()),
+            *([ResolvingActivities(ledger, cards.feishu).resolve] if cards else ()),
         ],
+        max_concurrent_activities=OUTBOUND_AT_A_TIME,
         graceful_shutdown_timeout=timedelta(seconds=20),
     )
 
 
 async def main(settings: Settings) -> None:
     wording = process.load_wording(settings)
+    try:
+        CallbackSecrets(settings)
+    except ValueError as error:
+        raise process.Misconfigured(f"ASSENT_CALLBACK_SECRETS: {error}.") from None
     client = await process.open_temporal()
     ledger = await process.open_ledger(settings)
     feishu = Feishu.of(settings)

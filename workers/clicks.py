@@ -11,7 +11,7 @@ from typing import Any
 
 from assent import Assent
 from assent.contracts import Identity, Ruled, RuledKind, Surface, VerdictKind
-from assent.errors import ApprovalInterrupted, ApprovalNotFound, NotFrozen, RulingRefused
+from assent.errors import ApprovalNotFound, NotFrozen, RulingRefused
 from cards import (
     BundleClick,
     Click,
@@ -34,7 +34,7 @@ _NAMING_SHARE = 0.2
 """How much of the time is kept for finding out the name of the person who was faster."""
 _MARGIN = 0.3
 """How long after its own limit a submission is given up from outside; by then it should have ended by itself."""
-_REFUSED = {"NotCertain": "not_certain", "WrongHash": "wrong_hash"}
+_REFUSED = {"NotCertain": "not_certain", "WrongHash": "wrong_hash", "Tampered": "tampered"}
 
 Names = Callable[[Identity], Awaitable[str | None]]
 """Tells what a person is called, if that can be known."""
@@ -125,8 +125,6 @@ async def answer_ruling(
     try:
         ruling = click.ruling()
         async with asyncio.timeout_at(give_up - within * _NAMING_SHARE):
-            if await _is_about_another_payload(gate, click):
-                return refused_ruling("tampered", wording).answer()
             ruled = await gate.approval(click.approval_id).rule(ruling)
     except UnfitRuling as unfit:
         return refused_ruling(unfit.why, wording).answer()
@@ -144,15 +142,6 @@ async def answer_ruling(
         )
         return not_in_time(wording).answer()
     return (await _told(ruled, click, wording, names, give_up)).answer()
-
-
-async def _is_about_another_payload(gate: Assent, click: RulingClick) -> bool:
-    """Whether the card showed something else than what is frozen."""
-    try:
-        state = await gate.approval(click.approval_id).state()
-    except ApprovalInterrupted:
-        return False  # ended by hand while it ran: its review knows it, and nobody else
-    return state.payload_sha256 != click.payload_sha256
 
 
 async def _told(ruled: Ruled, click: RulingClick, wording: Wording, names: Names | None, give_up: float) -> Toast:

@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import uuid
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
 
 from fastapi import APIRouter, Depends, Request, Response, Security
 from fastapi import Path as InPath
+from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter
 
 from assent import strict_json
 from assent.contracts import Id, Stage, State
+from assent.contracts import Request as Asking
 from assent.door import Approval, FrozenReview
-from assent.errors import ApprovalConflict, ApprovalInterrupted, ApprovalNotFound, ConversationBusy, Unhashable
+from assent.errors import (
+    ApprovalConflict,
+    ApprovalInterrupted,
+    ApprovalNotFound,
+    ConversationBusy,
+    QuotaExceeded,
+    Unhashable,
+)
 from assent.problems import Code, problem_of
+from assent.quotas import Quota
+from assent.reader import Stored
 from assent.temporal_door import TemporalDoor
+from assent.watched import Watched
+from ledger import Reader
 from workers.problems import Refusal, documented, refuse
+from workers.rates import Rates
 from workers.tokens import Agent, Tokens
 
 STATE_WITHIN = timedelta(seconds=5)
@@ -37,7 +52,9 @@ class Desk:
     """What the API works with."""
 
     door: TemporalDoor
-    tokens: Tokens
+    reader: Reader
+    tokens: Watched[Tokens]
+    rates: Rates = field(default_factory=Rates)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the process is to end: nobody is kept waiting any longer."""
 
@@ -61,7 +78,8 @@ class _AgentRoute(APIRoute):
         handle = super().get_route_handler()
 
         async def known(request: Request) -> Response:
-            request.state.agent = _authenticated(request)
+            agent = request.state.agent = _authenticated(request)
+            refuse_hurry(_desk(request), agent)
             if self.body_field is not None:
                 _expect_json(request)
             return await handle(_AgentRequest(request.scope, request.receive))
@@ -71,11 +89,37 @@ class _AgentRoute(APIRoute):
 
 def _authenticated(request: Request) -> Agent:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    agent = _desk(request).tokens.find(token.strip()) if scheme.lower() == "bearer" else None
+    agent = _desk(request).tokens.held.find(token.strip()) if scheme.lower() == "bearer" else None
+    challenge = {"WWW-Authenticate": 'Bearer realm="assent"'}
     if agent is None:
-        challenge = {"WWW-Authenticate": 'Bearer realm="assent"'}
         raise refuse(Code.UNAUTHENTICATED, "no token of this installation was shown", challenge)
+    if agent.has_expired(datetime.now(UTC)):
+        raise refuse(Code.UNAUTHENTICATED, f"the token {agent.name!r} has expired", challenge)
     return agent
+
+
+def refuse_hurry(desk: Desk, agent: Agent, count: int = 1) -> None:
+    """Refuse an agent that asks more often than it may."""
+    wait = desk.rates.take(agent.principal, agent.requests_per_minute, count)
+    if wait is not None:
+        raise QuotaExceeded(Quota.REQUESTS, agent.requests_per_minute, wait)
+
+
+async def _attach(desk: Desk, requests: Iterable[Asking]) -> bool:
+    """Whether all of them were made before: they store nothing."""
+    known = [await desk.reader.subject(request.approval_id) for request in requests]
+    return None not in known
+
+
+async def refuse_too_much(desk: Desk, agent: Agent, *requests: Asking) -> None:
+    """Refuse an agent that has asked for too much already, before anything is started.
+
+    Whoever is as fast as another of its requests is refused when it is prepared, where they are counted one by one.
+    """
+    size = sum(len(request.model_dump_json()) for request in requests)
+    over = await desk.reader.exceeded(agent.principal, agent.limits, size=size, more=len(requests))
+    if over is not None and not await _attach(desk, requests):
+        raise QuotaExceeded(over.quota, over.limit, over.retry_after)
 
 
 def _expect_json(request: Request) -> None:
@@ -123,7 +167,7 @@ def agents_router() -> APIRouter:
         prefix="/v1",
         route_class=_AgentRoute,
         dependencies=[Security(HTTPBearer(auto_error=False, description="A token from the operator."))],
-        responses=documented(400, 401, 403, 404, 413, 422, 503),
+        responses=documented(400, 401, 403, 404, 413, 422, 429, 503),
     )
 
 
@@ -135,14 +179,23 @@ def may_list(agent: Agent, line: Approval | FrozenReview) -> bool:
 
 
 async def visible(desk: Desk, agent: Agent, approval_id: str) -> State:
-    """The approval, if this agent may see it; to anyone else it looks like none."""
+    """The approval, if this agent may see it; to anyone else it looks like none.
+
+    Whoever may not see it costs the same statements as an id that nobody has: how long it takes tells nothing.
+    """
+    subject = await desk.reader.subject(approval_id)
+    if subject is not None and not agent.may_see(subject.tool, subject.requester):
+        subject, asked = None, uuid.uuid4().hex
+    else:
+        asked = approval_id
     try:
-        state = await desk.door.state(approval_id, STATE_WITHIN)
-    except (ApprovalInterrupted, ApprovalConflict, ConversationBusy):
-        recorded = await desk.door.recorded_state(approval_id)
-        if agent.may_see(recorded.tool, recorded.requester):
-            raise
+        state = await desk.door.state(asked, STATE_WITHIN)
+    except ApprovalNotFound:
         raise ApprovalNotFound(approval_id) from None
+    except (ApprovalInterrupted, ApprovalConflict, ConversationBusy):
+        if subject is None:
+            raise ApprovalNotFound(approval_id) from None
+        raise
     if not agent.may_see(state.tool, state.requester):
         raise ApprovalNotFound(approval_id)
     return state
@@ -170,7 +223,7 @@ async def in_time(desk: Desk, asked: Coroutine[Any, Any, _Answer], within: float
 
 def may_judge(agent: Agent, state: State) -> bool:
     """Whether this agent may tell what people decide about it; never about what it asked for itself."""
-    return agent.may_decide and state.asked_by != agent.name
+    return agent.may_decide and state.asked_by != agent.principal
 
 
 def told(agent: Agent, state: State) -> State:
@@ -185,3 +238,9 @@ def told(agent: Agent, state: State) -> State:
         for judged in state.decisions
     )
     return state.model_copy(update={"result_sha256": None, "decisions": decisions})
+
+
+def streamed(found: Stored) -> StreamingResponse:
+    """A stored result on its way, a piece at a time: no process holds the whole of it."""
+    headers = {"Content-Length": str(found.size)}
+    return StreamingResponse(found.chunks(), headers=headers, media_type="application/json")

@@ -24,27 +24,32 @@ _POLICY = Path(__file__).with_name("sample_policy.toml")
 _SERVED = "are served"
 """What a worker's log says once it takes work."""
 _HOUSE = "127.0.0.1"
-_PORTS = {"": 7233, "UI_": 8233, "CHAT_": 8400, "API_": 8500}
-"""Temporal, its UI, the page that plays Feishu, and the webhook with the HTTP API."""
+_PORTS = {"": 7233, "UI_": 8233, "CHAT_": 8400, "API_": 8500, "WEBHOOK_": 8501}
+"""Temporal, its UI, the page that plays Feishu, the HTTP API, and the webhook."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where it all lives: a directory that keeps what is remembered, and four ports."""
+    """Where it all lives: a directory that keeps what is remembered, and five ports."""
 
     directory: Path
     port: int
     ui_port: int
     chat_port: int
     api_port: int
+    webhook_port: int
     token: str
     """What the sample buttons show to the HTTP API."""
 
     @classmethod
     def of_environment(cls) -> Place:
         directory = Path(os.environ.get("ASSENT_DEV_DIR") or ".dev").absolute()
-        port, ui_port, chat_port, api_port = (_port(f"ASSENT_DEV_{name}PORT", port) for name, port in _PORTS.items())
-        return cls(directory, port, ui_port, chat_port, api_port, secrets.token_urlsafe(24))
+        port, ui, chat, api, webhook = (_port(f"ASSENT_DEV_{name}PORT", port) for name, port in _PORTS.items())
+        return cls(directory, port, ui, chat, api, webhook, secrets.token_urlsafe(24))
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        return self.port, self.ui_port, self.chat_port, self.api_port, self.webhook_port
 
     @property
     def address(self) -> str:
@@ -81,25 +86,17 @@ class Place:
             "ASSENT_TOOLS": _SAMPLES,
             "ASSENT_HEARTBEAT_TIMEOUT": "5",
             "ASSENT_CALLBACK_SECRET": self.token,
-            **self._unused_door,
             **inherited,
             **({"ASSENT_POLICY": str(self.policy)} if self.policy else {}),
             "ASSENT_DATABASE_URL": f"sqlite+aiosqlite:///{self.directory / 'ledger.db'}",
             "ASSENT_DEV_DIR": str(self.directory),
             "ASSENT_TOKENS": str(self.tokens),
             "ASSENT_HOST": _HOUSE,
-            "ASSENT_PORT": str(self.api_port),
             "TEMPORAL_ADDRESS": self.address,
             "TEMPORAL_CONFIG_FILE": os.devnull,
             "PYTHONUNBUFFERED": "1",
             **(self._feishu if self.is_simulated else {}),
         }
-
-    @property
-    def _unused_door(self) -> dict[str, str]:
-        """An app whose clicks come over the long connection needs no callback, and the webhook wants one guarded."""
-        guards = ("ASSENT_FEISHU_ENCRYPT_KEY", "ASSENT_FEISHU_VERIFICATION_TOKEN")
-        return {} if any(map(os.environ.get, guards)) else {guards[1]: secrets.token_urlsafe(24)}
 
     @property
     def _feishu(self) -> dict[str, str]:
@@ -141,7 +138,7 @@ class Place:
             "ASSENT_TEMPORAL_UI": f"http://{_HOUSE}:{self.ui_port}",
             "SIMULATOR_PORT": str(self.chat_port),
             "SIMULATOR_DATA": str(self.directory / "chat.db"),
-            "SIMULATOR_CALLBACK_URL": f"{self.api}/feishu/callback",
+            "SIMULATOR_CALLBACK_URL": f"http://{_HOUSE}:{self.webhook_port}/feishu/callback",
             "SIMULATOR_SHORTCUTS": json.dumps(buttons if self.environment_tools == _SAMPLES else []),
             "SIMULATOR_LINKS": json.dumps(links),
         }
@@ -153,7 +150,9 @@ class Place:
 
 def main() -> int:
     place = Place.of_environment()
-    for variable, port in zip(_PORTS, (place.port, place.ui_port, place.chat_port, place.api_port), strict=True):
+    if not place.is_simulated and not os.environ.get("ASSENT_FEISHU_TENANT_KEY"):
+        return _complain("ASSENT_FEISHU_APP_ID needs ASSENT_FEISHU_TENANT_KEY, your company's; see docs/feishu.md.")
+    for variable, port in zip(_PORTS, place.ports, strict=True):
         if _is_busy(port):
             return _complain(
                 f"Port {port} is in use; stop what uses it, or choose another with ASSENT_DEV_{variable}PORT=…."
@@ -188,11 +187,14 @@ def live(place: Place, house: House) -> None:
     house.run("setup", sys.executable, "-m", "workers.setup")
     approvals = house.start("approvals", sys.executable, "-m", "workers.approvals")
     tools = house.start("tools", sys.executable, "-m", "workers.tools", mortal=True)
-    house.start("webhook", sys.executable, "-m", "workers.webhook")
-    if not place.is_simulated:
+    house.start("api", sys.executable, "-m", "workers.api", ASSENT_PORT=str(place.api_port))
+    if place.is_simulated:
+        house.start("webhook", sys.executable, "-m", "workers.webhook", ASSENT_PORT=str(place.webhook_port))
+    else:
         house.start("longconn", sys.executable, "-m", "workers.longconn")
     house.wait(lambda: approvals.says(_SERVED) is not None and tools.says(_SERVED) is not None)
-    house.wait(lambda: _is_busy(place.api_port) and (_is_busy(place.chat_port) or not place.is_simulated))
+    doors = (place.api_port, *((place.chat_port, place.webhook_port) if place.is_simulated else ()))
+    house.wait(lambda: all(map(_is_busy, doors)))
     print(welcome(place, (tools.says(_SERVED) or "").lstrip(": ")), flush=True)
     house.wait(lambda: False)
 

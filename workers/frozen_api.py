@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import Query
 
 from assent.contracts import Ruled, RuledKind, Ruling, Status, Surface
-from assent.door import FrozenReview, invalid
-from assent.errors import ApprovalNotFound, NotAllowed, NotFrozen
+from assent.door import FrozenReview, check_ruling, invalid
+from assent.errors import NotAllowed, NotFrozen
 from assent.problems import Code, problem
 from assent.wire import MAX_WAIT, FrozenList, NewRuling, SettlementView
 from workers.desk import (
@@ -66,6 +66,7 @@ async def settle(approval_id: ApprovalId, told: NewRuling, desk: TheDesk, agent:
         )
     except ValueError as error:
         raise invalid(error) from None
+    check_ruling(ruling)
     ruled = await desk.door.settle(approval_id, ruling)
     if ruled.kind is RuledKind.FORBIDDEN:
         said = f"{told.operator} is no operator of this installation"
@@ -75,15 +76,8 @@ async def settle(approval_id: ApprovalId, told: NewRuling, desk: TheDesk, agent:
 
 async def _refuse_own(desk: Desk, agent: Agent, approval_id: str) -> None:
     """Refuse a token that asked for the call, or for another one that gets the same answer."""
-    settled = await desk.door.settled(approval_id)
-    waiting = {settled.approval_id, *settled.also} if settled else (await desk.door.review(approval_id)).approvals
-    for each in sorted({approval_id, *waiting}):
-        try:
-            asked_by = (await desk.door.recorded_state(each)).asked_by
-        except ApprovalNotFound:
-            continue
-        if asked_by == agent.name:
-            raise NotAllowed(f"the token {agent.name!r} asked for this call, so it may not settle it.")
+    if agent.principal in (await desk.door.frozen_standing(approval_id)).asked_by:
+        raise NotAllowed(f"the token {agent.name!r} asked for this call, so it may not settle it.")
 
 
 @router.get("/approvals/{approval_id}/settlement", tags=["frozen"])
@@ -99,7 +93,7 @@ async def settlement(
     if settled is None:
         try:
             if state.status is not Status.FROZEN:
-                await desk.door.review(approval_id)
+                await desk.door.frozen_standing(approval_id)
             settled = await in_time(desk, desk.door.settlement(approval_id), wait) if wait else None
         except NotFrozen as error:
             raise Refusal(problem(Code.NO_SETTLEMENT, str(error), approval_id=approval_id)) from None

@@ -14,7 +14,7 @@ from assent.inbox import awaits
 from assent.messages import RevokedKind
 from assent.problems import Code, problem
 from assent.wire import GrantList, Inbox, Revoked
-from workers.desk import MOST_LISTED, ApprovalId, Desk, TheAgent, TheDesk, agents_router, unquoted, visible
+from workers.desk import MOST_LISTED, ApprovalId, Desk, TheAgent, TheDesk, agents_router, streamed, unquoted, visible
 from workers.problems import Refusal, documented, refuse
 from workers.tokens import Agent
 
@@ -51,7 +51,7 @@ async def inbox(
     refuse_who_may_not_decide(agent, actor)
     found: list[State] = []
     async for state in desk.door.inbox(actor):
-        if agent.may_see(state.tool, state.requester) and state.asked_by != agent.name:
+        if agent.may_see(state.tool, state.requester) and state.asked_by != agent.principal:
             found.append(state)
         if len(found) == limit:
             break
@@ -68,13 +68,13 @@ async def result(approval_id: ApprovalId, actor: TheActor, desk: TheDesk, agent:
     """The result that waits to be released, for a person who may release it; never for the token that asked for it."""
     refuse_who_may_not_decide(agent, actor)
     state = await visible(desk, agent, approval_id)
-    if state.asked_by == agent.name:
+    if state.asked_by == agent.principal:
         raise NotAllowed(f"the token {agent.name!r} asked for this approval, so it may not see what is to be released.")
-    found = await desk.door.result(approval_id, actor=actor) if awaits(state, actor) and state.result_sha256 else None
+    found = await desk.door.stored_result(approval_id, actor) if awaits(state, actor) and state.result_sha256 else None
     if found is None:
         said = f"approval {approval_id!r} has no result that waits for {actor} to be released"
         raise Refusal(problem(Code.NO_RESULT, said, approval_id=approval_id))
-    return Response(found, media_type="application/json")
+    return streamed(found)
 
 
 @router.get("/grants", tags=["deciding"])
@@ -92,7 +92,7 @@ async def revoke(grant_id: GrantId, actor: TheActor, desk: TheDesk, agent: TheAg
     found = await _visible_grant(desk, agent, grant_id)
     if found is None:
         raise refuse(Code.GRANT_NOT_FOUND, f"grant {grant_id!r} is not known")
-    if await _asked_by(desk, found) == agent.name:
+    if await _asked_by(desk, found) == agent.principal:
         raise NotAllowed(f"the token {agent.name!r} asked for what was decided there, so it may not revoke it.")
     match await desk.door.revoke(grant_id, actor=actor, surface=Surface.HTTP):
         case RevokedKind.MISSING:
@@ -116,10 +116,8 @@ def _sees(agent: Agent, grant: Grant) -> bool:
 
 
 async def _visible_grant(desk: Desk, agent: Agent, grant_id: str) -> Grant | None:
-    async for grant in desk.door.grants():
-        if grant.grant_id == grant_id and _sees(agent, grant):
-            return grant
-    return None
+    grant = await desk.reader.grant(grant_id)
+    return grant if grant is not None and _sees(agent, grant) else None
 
 
 async def _asked_by(desk: Desk, grant: Grant) -> str | None:

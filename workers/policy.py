@@ -10,10 +10,11 @@ from pathlib import Path
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.policy import effective_now
 from assent import names
 from assent.contracts import Manifest, Plan, Surface
 from assent.messages import Withdrawal
-from assent.policy import Asking, InvalidPolicy, Rules
+from assent.policy import InvalidPolicy, Rules
 from assent.settings import Settings
 from ledger import Ledger
 from workers.process import Misconfigured
@@ -150,15 +151,15 @@ class _Watch:
         denied = []
         offset: int | None = 0
         while offset is not None:
-            plans, offset = await self._ledger.open_plans(offset, PAGE)
+            plans, offset = await self._ledger.open_plans(offset, PAGE, self._client.namespace)
             for plan in plans:
                 if plan.tool not in manifests:
                     manifests[plan.tool] = await self._ledger.manifest(plan.tool)
                 if (manifest := manifests[plan.tool]) is None:
                     continue
-                asking = Asking.of(plan.payload, plan.requester, plan.conversation)
-                if why := rules.effective(manifest, asking).denied:
-                    denied.append((plan, why))
+                effective = await effective_now(self._ledger, rules, manifest, plan)
+                if effective.denied and not effective.in_doubt:  # what nobody can say is looked at when it begins
+                    denied.append((plan, effective.denied))
             await asyncio.sleep(0)  # many calls and many rules: let others have their turn
         return denied
 

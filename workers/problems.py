@@ -19,6 +19,10 @@ from assent.problems import MEDIA_TYPE, Code, Flaw, Problem, problem, problem_of
 _log = logging.getLogger(__name__)
 
 
+_MOST_FLAWS, _MOST_TEXT, _MOST_DETAIL = 20, 300, 2000
+_NAMES = ("approval_id", "thread_id", "pending", "how", "why")
+
+
 class Refusal(HTTPException):
     """A request that is refused, with the problem that says why."""
 
@@ -45,14 +49,27 @@ _DESCRIPTIONS = {
     409: "It conflicts with what is already there; the code says how.",
     413: "The body is too large.",
     422: "What was sent is not valid; the errors say where.",
+    429: "A quota is used up; Retry-After says when to ask again.",
     503: "Temporal or the workers did not answer. Sending the same again is harmless.",
 }
 
 
 def answer(found: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    more = {"Retry-After": "1"} if found.status == 503 else {}
-    body = found.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    wait = found.retry_after or (1 if found.status == 503 else None)
+    more = {"Retry-After": str(wait)} if wait else {}
+    body = _bounded(found).model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     return JSONResponse(body, found.status, {**more, **(headers or {})}, MEDIA_TYPE)
+
+
+def _bounded(found: Problem) -> Problem:
+    """A problem that quotes no more of what was sent than a person reads: it must not be an echo."""
+    flaws = tuple(Flaw(path=_cut(flaw.path), problem=_cut(flaw.problem)) for flaw in found.errors[:_MOST_FLAWS])
+    named = {name: _cut(value) for name in _NAMES if (value := getattr(found, name)) is not None}
+    return found.model_copy(update={"detail": _cut(found.detail, _MOST_DETAIL), "errors": flaws, **named})
+
+
+def _cut(text: str, most: int = _MOST_TEXT) -> str:
+    return text if len(text) <= most else f"{text[:most]}… ({len(text)} characters)"
 
 
 def install(app: FastAPI) -> None:
@@ -76,8 +93,13 @@ def _known(request: Request, error: Exception) -> JSONResponse:
 
 def _not_valid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    flaws = tuple(Flaw(path=_path(e["loc"]), problem=e["msg"].removeprefix("Value error, ")) for e in error.errors())
-    said = "; ".join(f"{flaw.path}: {flaw.problem}" for flaw in flaws)
+    found = error.errors()
+    flaws = tuple(
+        Flaw(path=_cut(_path(each["loc"])), problem=_cut(each["msg"].removeprefix("Value error, ")))
+        for each in found[:_MOST_FLAWS]
+    )
+    rest = [f"and {len(found) - _MOST_FLAWS} more"] if len(found) > _MOST_FLAWS else []
+    said = "; ".join([*(f"{flaw.path}: {flaw.problem}" for flaw in flaws), *rest])
     return answer(problem(Code.INVALID_REQUEST, said, errors=flaws))
 
 

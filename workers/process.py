@@ -146,8 +146,11 @@ def load_tools(settings: Settings) -> Registry:
     return registry
 
 
-async def serve(workers: Sequence[Worker]) -> None:
-    """Run until SIGTERM or SIGINT, then finish what was begun; a second signal leaves at once."""
+async def serve(workers: Sequence[Worker]) -> float:
+    """Run until SIGTERM or SIGINT, then finish what was begun; a second signal leaves at once.
+
+    Since when it has been leaving, by the loop's clock.
+    """
     stopping = asyncio.Event()
 
     def stop() -> None:
@@ -163,6 +166,8 @@ async def serve(workers: Sequence[Worker]) -> None:
     running = [asyncio.ensure_future(worker.run()) for worker in workers]
     stop_wanted = asyncio.ensure_future(stopping.wait())
     await asyncio.wait([*running, stop_wanted], return_when=asyncio.FIRST_COMPLETED)
+    leaving_since = loop.time()
     stop_wanted.cancel()
     await asyncio.gather(*(worker.shutdown() for worker in workers))
     await asyncio.gather(*running)
+    return leaving_since

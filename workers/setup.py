@@ -1,8 +1,12 @@
-"""`python -m workers.setup`: search attributes into Temporal, the schema into the ledger. Again is harmless."""
+"""`python -m workers.setup`: search attributes into Temporal, the schema and its roles into the ledger.
+
+Again is harmless.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
@@ -10,6 +14,7 @@ from temporalio.client import Client
 
 from assent.settings import Settings
 from assent.temporal import connect_temporal
+from ledger import roles
 from ledger.migrate import NewerSchema
 from workers import process
 
@@ -18,6 +23,8 @@ async def set_up(client: Client, settings: Settings) -> None:
     ledger = await process.open_ledger(settings, must_be_set_up=False)
     try:
         await ledger.upgrade()
+        if passwords := roles.passwords(os.environ):
+            await roles.grant(ledger.engine, passwords)
     except NewerSchema:
         raise process.Misconfigured(
             "The ledger's schema is newer than this version of Assent: run the version that made it, or a newer one."

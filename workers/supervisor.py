@@ -79,9 +79,12 @@ class House:
     def _on_signal(self, *_: object) -> None:
         self._wishes += 1
 
-    def start(self, name: str, *command: str, mortal: bool = False) -> Part:
-        """Start a part. A mortal one may be killed in its work, and is started again."""
-        part = Part(name, command, self._directory, self._environment)
+    def start(self, name: str, *command: str, mortal: bool = False, **different: str) -> Part:
+        """Start a part. A mortal one may be killed in its work, and is started again.
+
+        different: what only this part is told.
+        """
+        part = Part(name, command, self._directory, {**self._environment, **different})
         self._parts.append(part)
         if mortal:
             self._mortals.add(name)

@@ -1,28 +1,38 @@
-"""Finding calls that were begun and whose approval never came back for them, and opening their reviews."""
+"""Finding what was ended by hand in Temporal: calls that nobody came back for, and approvals that nobody ended."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from datetime import UTC, datetime
 
 from temporalio.client import Client, WorkflowExecutionStatus
-from temporalio.common import WorkflowIDConflictPolicy
+from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from assent import names
-from assent.messages import Closing, FrozenCall, ReportKind, ToolCall
+from assent.contracts import Outcome, Plan
+from assent.messages import Announcement, Closing, Conclusion, FrozenCall, Member, ReportKind, ToolCall
 from assent.settings import Settings
-from ledger import Ledger, Orphan
+from ledger import Ledger, Open, Orphan
 
 _log = logging.getLogger(__name__)
+_LOOKED_AT = 500
+"""How many open approvals are looked at in one sweep."""
+_AT_ONCE = 16
+_GOES_ON = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW)
 
 
 async def keep_sweeping(client: Client, ledger: Ledger, settings: Settings) -> None:
     """Sweep now and then, until cancelled. Any number may do so at once."""
+    looked_at: Open | None = None
     while True:
         try:
             await sweep(client, ledger)
+            looked_at = await end_gone(client, ledger, looked_at)
+            await ledger.seal()
         except Exception as error:
             _log.warning("sweeping failed and is tried again: %s: %s", type(error).__name__, error)
         await asyncio.sleep(settings.sweep_every.total_seconds())
@@ -31,15 +41,87 @@ async def keep_sweeping(client: Client, ledger: Ledger, settings: Settings) -> N
 async def sweep(client: Client, ledger: Ledger) -> int:
     """Open a review for every claim that nobody will come back for; tells how many there were."""
     opened = 0
-    for orphan in await ledger.orphans(datetime.now(UTC)):
+    for orphan in await ledger.orphans(client.namespace):
         if await _is_running(client, names.approval_workflow(orphan.plan.approval_id)):
             continue
-        review = names.review_workflow(orphan.plan.idempotency_key)
-        if not await _is_running(client, review):
-            opened += await _open_review(client, ledger, orphan)
-        elif not orphan.is_given_up:
-            opened += await _join_review(client, ledger, orphan)
+        running = await _is_running(client, names.review_workflow(orphan.idempotency_key))
+        if orphan.is_given_up and running:
+            continue
+        if await _is_unknown(ledger, orphan):
+            why = "the approval was ended from outside while the call ran"
+            await _open_review(client, orphan.plan, orphan.idempotency_key, why)
+            _log.warning("approval %s was ended while its call ran; its review is open", orphan.plan.approval_id)
+            opened += 1
+    for known in await ledger.untold(client.namespace):
+        why = "the review was ended before everybody was told what was settled"
+        await _open_review(client, known.plan, known.idempotency_key, why)
     return opened
+
+
+async def end_gone(client: Client, ledger: Ledger, after: Open | None = None) -> Open | None:
+    """End what the ledger takes for open and whose workflow was ended by hand; tells where to go on the next time.
+
+    Some are looked at each time, the oldest first, then the rest, then those again.
+    """
+    page = await ledger.open_ones(client.namespace, after=after, limit=_LOOKED_AT)
+    for start in range(0, len(page), _AT_ONCE):
+        some = page[start : start + _AT_ONCE]
+        await asyncio.gather(*(_end_if_gone(client, ledger, each) for each in some))
+    return page[-1] if len(page) == _LOOKED_AT else None
+
+
+async def _end_if_gone(client: Client, ledger: Ledger, found: Open) -> None:
+    workflow = client.get_workflow_handle(names.approval_workflow(found.approval_id), result_type=Outcome)
+    try:
+        status = (await workflow.describe()).status
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        if not found.is_overdue:  # a server that has never heard of it may be the wrong one
+            return
+        status = None
+    if status in _GOES_ON:
+        return
+    if status is WorkflowExecutionStatus.COMPLETED:  # it is told already, and the ledger was out of reach
+        now = datetime.now(UTC)
+        ended = await ledger.settle(Conclusion(outcome=await workflow.result(), entries=(), judged=(), closed_at=now))
+    else:
+        how = status.name.lower().replace("_", " ") if status else "forgotten"
+        known = await ledger.end_gone(found.approval_id, f"its workflow was {how} in Temporal before it had ended")
+        if known is None:
+            return
+        ended = known
+        _log.warning("approval %s was ended by hand in Temporal; it is recorded as %s", found.approval_id, ended.status)
+    await _tell(client, ledger, ended)
+
+
+async def _tell(client: Client, ledger: Ledger, outcome: Outcome) -> None:
+    """Let the cards lose their buttons, and whoever asked to be told hear of it, as of any other ending."""
+    now, plan = datetime.now(UTC), await ledger.plan(outcome.approval_id)
+    await _start(
+        client,
+        names.SETTLING,
+        Conclusion(outcome=outcome, entries=(), judged=(), closed_at=now),
+        names.settling_workflow(outcome.approval_id, "gone"),
+    )
+    if plan is not None and plan.callback_url is not None:
+        announcement = Announcement(url=plan.callback_url, outcome=outcome, ended_at=now)
+        await _start(client, names.ANNOUNCING, announcement, names.announcing_workflow(outcome.approval_id))
+    if plan is not None and plan.bundle_id is not None:
+        with contextlib.suppress(RPCError):  # it is over: its card shows what the ledger says
+            bundle = client.get_workflow_handle(names.bundle_workflow(plan.bundle_id))
+            await bundle.signal(names.NEWS, Member(approval_id=outcome.approval_id, ended=True))
+
+
+async def _start(client: Client, name: str, argument: Conclusion | Announcement, workflow_id: str) -> None:
+    with contextlib.suppress(WorkflowAlreadyStartedError):
+        await client.start_workflow(
+            name,
+            argument,
+            id=workflow_id,
+            task_queue=names.APPROVALS_QUEUE,
+            id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+        )
 
 
 async def _is_running(client: Client, workflow_id: str) -> bool:
@@ -52,50 +134,33 @@ async def _is_running(client: Client, workflow_id: str) -> bool:
     return described.status is WorkflowExecutionStatus.RUNNING
 
 
-async def _open_review(client: Client, ledger: Ledger, orphan: Orphan) -> bool:
-    frozen = await _given_up(ledger, orphan)
-    if frozen is None:
-        return False
-    plan = orphan.plan
+async def _open_review(client: Client, plan: Plan, key: str, why: str) -> None:
+    """Open the review of a call, or let the one that is open look again."""
+    now, call = datetime.now(UTC), ToolCall.of(plan).model_copy(update={"idempotency_key": key})
     await client.start_workflow(
         names.FROZEN_REVIEW,
-        frozen,
-        id=names.review_workflow(plan.idempotency_key),
+        FrozenCall.of(plan, call, decided_by=None, error=why, frozen_at=now),
+        id=names.review_workflow(key),
         task_queue=names.APPROVALS_QUEUE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
         search_attributes=names.review_attributes(plan.tool, str(plan.requester), plan.risk),
-        memo={names.APPROVAL_MEMO: plan.approval_id, names.FROZEN_AT_MEMO: frozen.frozen_at.isoformat()},
+        memo={names.APPROVAL_MEMO: plan.approval_id, names.FROZEN_AT_MEMO: now.isoformat()},
         static_summary=names.review_summary(plan.tool),
+        start_signal=names.JOIN,
     )
-    _log.warning("approval %s was ended while its call ran; its review is open", plan.approval_id)
-    return True
 
 
-async def _join_review(client: Client, ledger: Ledger, orphan: Orphan) -> bool:
-    """An approval that met the call opened its review: it cannot be settled while the claim says that it runs."""
-    frozen = await _given_up(ledger, orphan)
-    if frozen is None:
-        return False
-    await client.get_workflow_handle(names.review_workflow(orphan.plan.idempotency_key)).signal(names.JOIN, frozen)
-    _log.warning("approval %s was ended while its call ran; it joined the open review", orphan.plan.approval_id)
-    return True
-
-
-async def _given_up(ledger: Ledger, orphan: Orphan) -> FrozenCall | None:
-    """Put on record that nobody knows how the call ended; None where that is known after all."""
-    plan, now = orphan.plan, datetime.now(UTC)
-    reason = "the approval was ended from outside while the call ran"
+async def _is_unknown(ledger: Ledger, orphan: Orphan) -> bool:
+    """Put on record that nobody knows how the call ended; False where that is known after all."""
+    plan = orphan.plan
     report = await ledger.close(
         Closing(
             approval_id=plan.approval_id,
             consent=orphan.consent,
-            idempotency_key=plan.idempotency_key,
+            idempotency_key=orphan.idempotency_key,
             payload_sha256=plan.payload_sha256,
-            now=now,
-            reason=reason,
+            now=datetime.now(UTC),
+            reason="the approval was ended from outside while the call ran",
         )
     )
-    if report.kind is not ReportKind.UNKNOWN:
-        return None
-    call = ToolCall.of(plan, consent=orphan.consent)
-    return FrozenCall.of(plan, call, decided_by=None, error=reason, frozen_at=now)
+    return report.kind is ReportKind.UNKNOWN

@@ -6,14 +6,25 @@ import hashlib
 import hmac
 import tomllib
 from collections.abc import Iterable
+from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 from urllib.parse import unquote, urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from assent.contracts import CallbackUrl, Id, Identity
+from assent.quotas import AgentLimits
 
 ANYONE = "*"
 
@@ -37,6 +48,11 @@ class Agent(BaseModel):
 
     name: Annotated[Id, Field(max_length=48), AfterValidator(_plain)]
     """What the audit calls the agent; the proof `token:NAME` must fit an id in any script."""
+    principal: Annotated[Id, Field(max_length=48), AfterValidator(_plain)] = ""
+    """The agent whose token it is, its name where none is given. Two tokens of one agent, while one takes the other's
+    place, are the same principal: neither decides or settles what was asked for with the other."""
+    expires_at: AwareDatetime | None = None
+    """From when on it opens nothing."""
     sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
     """The hash of the token, in hex; the token itself is kept by the agent alone."""
     tools: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -47,18 +63,43 @@ class Agent(BaseModel):
     """Whether it may tell what a person decided; never about what it asked for itself."""
     may_settle: bool = False
     """Whether it may tell what an operator found out of a frozen call; never of one that it asked for itself."""
+    may_read_policy: bool = False
+    """Whether it may read the operator's policy, and all that the tools say of themselves."""
     chats: Annotated[tuple[Id, ...], Field(strict=False)] = (ANYONE,)
     """The chats that it may ask in, by their ids: what it names is what rules and remembered decisions go by."""
     callbacks: Annotated[tuple[CallbackUrl, ...], Field(strict=False)] = ()
     """The beginnings of the addresses where it may be called back."""
+    requests_per_minute: Annotated[int, Field(ge=1)] = 600
+    """How often it may ask anything, with all tokens of its principal together."""
+    pending: Annotated[int, Field(ge=0)] = 100
+    """How many of its principal's approvals may be open."""
+    bytes_per_day: Annotated[int, Field(ge=0)] = 100_000_000
+    """How much its principal may have stored within a day."""
     tenant_key: str = ""
     """The installation's tenant, not a key of the file: meant where an identity names none."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        return {"principal": given.get("name"), **given} if isinstance(given, dict) else given
+
+    @property
+    def limits(self) -> AgentLimits:
+        return AgentLimits(pending=self.pending, bytes_per_day=self.bytes_per_day)
+
+    def has_expired(self, now: datetime) -> bool:
+        return self.expires_at is not None and now >= self.expires_at
 
     def may_ask_for(self, tool: str) -> bool:
         return any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
     def may_ask_in(self, chat_id: str) -> bool:
-        return ANYONE in self.chats or chat_id in self.chats
+        return not self.is_bound_to_chats or chat_id in self.chats
+
+    @property
+    def is_bound_to_chats(self) -> bool:
+        """Whether it may ask in certain chats alone."""
+        return ANYONE not in self.chats
 
     @property
     def people(self) -> frozenset[str] | None:
@@ -104,7 +145,7 @@ def _lies_under(url: str, beginning: str) -> bool:
 
 
 class Tokens:
-    """All tokens of an installation."""
+    """All tokens of an installation, as their file holds them."""
 
     def __init__(self, agents: Iterable[Agent]) -> None:
         self._agents = tuple(agents)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from datetime import UTC, datetime, timedelta
 
@@ -18,20 +19,25 @@ _log = logging.getLogger(__name__)
 _RECORDING = timedelta(seconds=30)
 
 
-def tool_workers(client: Client, ledger: Ledger, registry: Registry) -> list[Worker]:
+def tool_workers(
+    client: Client, ledger: Ledger, registry: Registry, activities: ToolActivities | None = None
+) -> list[Worker]:
     """One worker for each queue that the tools name."""
-    own = ToolActivities(ledger, registry)
-    manifests = [tool.manifest for tool in registry.tools.values()]
-    longest = max((manifest.timeout for manifest in manifests), default=timedelta(0))
+    own = activities or ToolActivities(ledger, registry)
     return [
         Worker(
             client,
             task_queue=queue,
             activities=[own.execute, own.probe],
-            graceful_shutdown_timeout=longest + _RECORDING,
+            graceful_shutdown_timeout=_leaving_time(registry),
         )
-        for queue in sorted({manifest.queue for manifest in manifests})
+        for queue in sorted({tool.manifest.queue for tool in registry.tools.values()})
     ]
+
+
+def _leaving_time(registry: Registry) -> timedelta:
+    """How long a worker that is told to leave may take to see everything through."""
+    return max((tool.manifest.timeout for tool in registry.tools.values()), default=timedelta(0)) + _RECORDING
 
 
 async def main(settings: Settings) -> None:
@@ -40,9 +46,12 @@ async def main(settings: Settings) -> None:
     ledger = await process.open_ledger(settings)
     try:
         await ledger.publish((tool.manifest for tool in tools.tools.values()), datetime.now(UTC))
-        workers = tool_workers(client, ledger, tools)
+        own = ToolActivities(ledger, tools)
+        workers = tool_workers(client, ledger, tools, own)
         _log.info("tools are served: %s", ", ".join(sorted(tools.tools)))
-        await process.serve(workers)
+        leaving_since = await process.serve(workers)
+        leave_by = leaving_since + _leaving_time(tools).total_seconds()
+        await own.drain(leave_by - asyncio.get_running_loop().time())
     finally:
         await ledger.dispose()
 

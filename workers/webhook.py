@@ -1,30 +1,20 @@
-"""`python -m workers.webhook`: clicks from Feishu, and the HTTP API for agents. Stateless: run any number of them."""
+"""`python -m workers.webhook`: Feishu's door. Public and thin: it knows Temporal and Feishu, and no ledger.
+
+Stateless: run any number of them.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-import os
-import signal
-import socket
-from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
-import uvicorn
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from fastapi.responses import JSONResponse
 from temporalio.client import Client
-from temporalio.service import RPCError
 
 from activities.feishu import Feishu
 from assent import Assent
-from assent.names import APPROVALS_QUEUE
-from assent.problems import Code
 from assent.settings import Settings
 from assent.temporal_door import TemporalDoor
 from cards import (
@@ -40,20 +30,15 @@ from cards import (
     Wording,
     unreadable,
 )
-from workers import api, docs, frozen_api, inbox_api, problems, process
+from workers import problems, process, serving
 from workers.clicks import Names, answer_bundle, answer_click, answer_revoke, answer_ruling
-from workers.desk import Desk
-from workers.edge import Edge, server_config
-from workers.tokens import Tokens
 from workers.words import Ear
 
 _log = logging.getLogger(__name__)
 
+PORT = 8501
 _CLICK_WITHIN = 2.0
 """How long a click waits for its verdict; Feishu waits 3 seconds."""
-_READY_WITHIN = timedelta(seconds=2)
-_POLLED_WITHIN = timedelta(seconds=90)
-"""How long ago a worker may have asked for work and still count as there: one question takes up to a minute."""
 
 
 @dataclass(frozen=True)
@@ -72,35 +57,20 @@ def create_app(settings: Settings, client: Client, names: Names | None = None) -
 
     names: tells what a person is called, for those who click too late.
     """
-    if not settings.feishu_app_id and settings.tokens is None:
-        raise process.Misconfigured(
-            "There is nobody to serve: set ASSENT_FEISHU_APP_ID for clicks from Feishu, "
-            "or ASSENT_TOKENS for agents over HTTP, or both."
-        )
-    app = FastAPI(
-        title="Assent",
-        description="AI agents act with a person's consent, at most once, and never lie about what happened.",
-        version="1",
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-    )
-    problems.install(app)
-    app.add_middleware(Edge)
-    app.state.client = client
-    door = TemporalDoor(client)
-    if settings.feishu_app_id:
-        ear = Ear(client, settings.feishu_tenant_key)
-        app.state.callbacks = Callbacks(Assent(door), _verifier(settings), process.load_wording(settings), names, ear)
-        app.add_api_route("/feishu/callback", feishu_callback, methods=["POST"], include_in_schema=False)
-    if settings.tokens is not None:
-        app.state.desk = Desk(door, _tokens(settings))
-        app.router.routes.extend([*api.router.routes, *frozen_api.router.routes, *inbox_api.router.routes])
-    app.add_api_route("/healthz", healthz, methods=["GET"], tags=["operation"])
-    app.add_api_route("/readyz", readyz, methods=["GET"], tags=["operation"], responses=problems.documented(503))
-    docs.describe(app)
-    app.add_api_route("/docs", _docs, methods=["GET"], include_in_schema=False)
+    if not settings.feishu_app_id:
+        raise process.Misconfigured("The webhook takes clicks from Feishu: set ASSENT_FEISHU_APP_ID.")
+    app = serving.new_app(client)
+    ear, gate = Ear(client, settings.feishu_tenant_key), Assent(TemporalDoor(client))
+    app.state.callbacks = Callbacks(gate, _verifier(settings), process.load_wording(settings), names, ear)
+    app.add_api_route("/feishu/callback", feishu_callback, methods=["POST"], include_in_schema=False)
+    app.add_api_route("/readyz", readyz, methods=["GET"], responses=problems.documented(503))
     return app
+
+
+async def readyz(request: Request) -> dict[str, str]:
+    """Temporal answers, and a worker asks it for approvals to work on."""
+    await serving.temporal_is_ready(request.app.state.client)
+    return {"status": "ready"}
 
 
 def _verifier(settings: Settings) -> Verifier:
@@ -113,14 +83,6 @@ def _verifier(settings: Settings) -> Verifier:
         )
     except ValueError as error:
         raise process.Misconfigured(f"Callbacks from Feishu cannot be verified: {error}") from None
-
-
-def _tokens(settings: Settings) -> Tokens:
-    assert settings.tokens is not None
-    try:
-        return Tokens.load(settings.tokens, settings.feishu_tenant_key)
-    except ValueError as error:
-        raise process.Misconfigured(f"ASSENT_TOKENS: {error}.") from None
 
 
 async def feishu_callback(request: Request) -> JSONResponse:
@@ -159,91 +121,14 @@ async def feishu_callback(request: Request) -> JSONResponse:
             return JSONResponse({})
 
 
-async def healthz() -> dict[str, str]:
-    """The process lives."""
-    return {"status": "alive"}
-
-
-async def readyz(request: Request) -> dict[str, str]:
-    """Temporal answers, and a worker asks it for approvals to work on."""
-    client: Client = request.app.state.client
-    try:
-        async with asyncio.timeout(_READY_WITHIN.total_seconds() + 0.5):
-            found = await client.workflow_service.describe_task_queue(
-                DescribeTaskQueueRequest(
-                    namespace=client.namespace,
-                    task_queue=TaskQueue(name=APPROVALS_QUEUE),
-                    task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-                ),
-                timeout=_READY_WITHIN,
-            )
-    except (RPCError, TimeoutError):
-        raise problems.refuse(Code.UNAVAILABLE, "Temporal does not answer") from None
-    since = datetime.now(UTC) - _POLLED_WITHIN
-    if not any(poller.last_access_time.ToDatetime(UTC) > since for poller in found.pollers):
-        raise problems.refuse(Code.UNAVAILABLE, "no approvals worker runs; start `python -m workers.approvals`")
-    return {"status": "ready"}
-
-
-async def _docs(request: Request) -> HTMLResponse:
-    return HTMLResponse(docs.page(request.app.openapi()), headers=docs.HEADERS)
-
-
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the process."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-async def serve(app: FastAPI, listener: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT, then finish what was begun; a second signal leaves at once."""
-    server = _Server(server_config(app))
-
-    def stop() -> None:
-        if server.should_exit:
-            os._exit(1)
-        _log.info("draining: nobody new is let in, whoever waits is told how it stands")
-        server.should_exit = True
-        if hasattr(app.state, "desk"):
-            app.state.desk.stopping.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop)
-    await server.serve([listener])
-
-
-def listen(settings: Settings) -> socket.socket:
-    """The socket, bound before anything is promised."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # Named as TCP, or asyncio leaves out TCP_NODELAY and answers wait for acknowledgements.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((settings.host, settings.port))
-        listener.listen(2048)
-    except OSError as error:
-        listener.close()
-        raise process.Misconfigured(
-            f"{settings.host}:{settings.port} cannot be listened on ({error.strerror}); "
-            "end what listens there, or set ASSENT_HOST and ASSENT_PORT."
-        ) from None
-    return listener
-
-
 async def main(settings: Settings) -> None:
-    # It would log exceptions whole, and their texts may quote what was sent; `problems` logs where they come from.
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
     client = await process.open_temporal()
     feishu = Feishu.of(settings)
     try:
         app = create_app(settings, client, feishu.name if feishu else None)
-        listener = listen(settings)
-        host, port, *_ = listener.getsockname()
-        _log.info("callbacks and agents are served at http://%s:%s", f"[{host}]" if ":" in host else host, port)
-        await serve(app, listener)
+        listener = serving.listen(settings, PORT)
+        _log.info("callbacks are served at %s", serving.address(listener))
+        await serving.serve(app, listener)
     finally:
         if feishu:
             await feishu.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
@@ -13,7 +13,7 @@ from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlread
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
-    from assent import names
+    from assent import names, sizes
     from assent.contracts import (
         Decision,
         DecisionKind,
@@ -41,11 +41,13 @@ with workflow.unsafe.imports_passed_through():
         Remembering,
         Report,
         ReportKind,
+        Resolved,
         Reviewing,
         Settled,
         Shelf,
         Supersession,
         ToolCall,
+        Unknowns,
         VerdictQuestion,
         Withdrawal,
     )
@@ -58,6 +60,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.waiting import Waiting, outsiders
 
 
+_NOT_SAID = "Feishu could not say in time who asks, or in which chat; nobody was asked"
+
+
 @workflow.defn(name=names.APPROVAL)
 class ApprovalWorkflow:
     """Waits for a person's decision on one call, lets exactly that call run, and says how it ended."""
@@ -66,6 +71,7 @@ class ApprovalWorkflow:
     def __init__(self, asked: Asked) -> None:
         carried = asked.carried
         self._request = asked.request
+        self._limits = asked.limits
         self._phase = Phase.PENDING if carried else Phase.PREPARING
         self._docket = Docket(carried)
         self._post = Post(self._docket, carried.cards if carried else Shelf())
@@ -73,6 +79,8 @@ class ApprovalWorkflow:
         self._desk = ResultDesk(self._docket, self._post, self._continue, self._describe)
         self._reviewing = carried.reviewing if carried else None
         self._probed = False
+        self._ended_unasked = False
+        """Whether it ended while Feishu was asked what its plan depends on."""
         self._docket.resume()
 
     @workflow.run
@@ -102,20 +110,41 @@ class ApprovalWorkflow:
     # The steps
 
     async def _prepare(self) -> Prepared:
-        info = workflow.info()
-        preparation = Preparation(
-            request=self._request, now=workflow.now(), deadline=info.start_time + self._request.ttl
-        )
-        prepared = await steps.local(names.PREPARE, preparation, Prepared)
+        deadline = workflow.info().start_time + self._request.ttl
+        prepared = await self._planned(deadline)
+        if prepared.unknown is not None:
+            prepared = await self._planned(deadline, await self._resolve(prepared.unknown, deadline))
         if prepared.plan is None:
-            self._phase = Phase.CLOSED
+            was_refused = prepared.conflict or prepared.busy_with is not None or prepared.exceeded is not None
+            self._phase = Phase.CLOSED if was_refused else self._phase
             await self._leave_bundle()
         if prepared.conflict:
             raise ApplicationError("the approval id belongs to another request", type="ApprovalConflict")
         if prepared.busy_with is not None:
             busy = (self._request.thread_id, prepared.busy_with)
             raise ApplicationError("the conversation is busy", *busy, type="ConversationBusy")
+        if (over := prepared.exceeded) is not None:
+            raise ApplicationError("a quota is used up", over.quota, over.limit, over.retry_after, type="QuotaExceeded")
         return prepared
+
+    async def _planned(self, deadline: datetime, resolved: Resolved | None = None) -> Prepared:
+        preparation = Preparation(
+            request=self._request, now=workflow.now(), deadline=deadline, resolved=resolved, limits=self._limits
+        )
+        return await steps.local(names.PREPARE, preparation, Prepared)
+
+    async def _resolve(self, unknown: Unknowns, deadline: datetime) -> Resolved:
+        """Ask Feishu until it answers, the deadline passes, or nobody wants to know any more."""
+        docket = self._docket
+        asking = asyncio.create_task(_answer(unknown, max(deadline - workflow.now(), timedelta(seconds=1))))
+        await workflow.wait_condition(lambda: asking.done() or docket.status is not None)
+        if docket.status is None and (resolved := await asking) is not None:
+            return resolved
+        if docket.status is None:
+            docket.end(Status.EXPIRED, AuditEvent.EXPIRE, reason=_NOT_SAID)
+        asking.cancel()
+        self._ended_unasked = True
+        return Resolved(refused=docket.reason or "it was withdrawn")
 
     def _recall(self, plan: Plan | None, outcome: Outcome) -> Outcome:
         """The ledger already knows how this request ended: nobody is asked again."""
@@ -223,7 +252,8 @@ class ApprovalWorkflow:
 
     async def _freeze(self, plan: Plan, report: Report) -> None:
         """Hand the call to its review, which outlives this approval."""
-        call = self._call(plan).model_copy(update={"entries": ()})
+        key = report.idempotency_key or plan.idempotency_key
+        call = self._call(plan).model_copy(update={"entries": (), "idempotency_key": key})
         await freeze(
             FrozenCall.of(
                 plan,
@@ -242,23 +272,34 @@ class ApprovalWorkflow:
         plan = self._plan
         outcome = await self._settle(self._outcome(plan, self._docket.status), local=False)
         if outcome.status is Status.FROZEN:
-            await self._freeze(plan, Report(kind=ReportKind.UNKNOWN, reason=outcome.reason))
+            known = Report(kind=ReportKind.UNKNOWN, reason=outcome.reason, idempotency_key=outcome.idempotency_key)
+            await self._freeze(plan, known)
         return outcome
 
     async def _settle_unasked(self, refused: str | None) -> Outcome:
-        """The request could never run: nobody is asked."""
-        self._docket.status, self._docket.reason = Status.FAILED, refused
-        outcome = Outcome(approval_id=self._request.approval_id, status=Status.FAILED, reason=refused)
-        entry = AuditEntry(
-            event=AuditEvent.EXECUTE_FAILED, at=workflow.now(), once="execute_failed:unasked", error=refused
+        """The request could never run, or ended before it was known what it depends on: nobody is asked."""
+        docket = self._docket
+        if not self._ended_unasked:
+            docket.status, docket.reason = Status.FAILED, refused
+            entry = AuditEntry(
+                event=AuditEvent.EXECUTE_FAILED, at=workflow.now(), once="execute_failed:unasked", error=refused
+            )
+            docket.unwritten.append(entry)
+        assert docket.status is not None
+        outcome = Outcome(
+            approval_id=self._request.approval_id,
+            status=docket.status,
+            reason=docket.reason,
+            decided_by=docket.decided_by,
         )
-        self._docket.unwritten.append(entry)
         return await self._settle(outcome, local=False)
 
     async def _settle(self, outcome: Outcome, *, local: bool) -> Outcome:
-        """Put the ending on record, then show it; what resists is left to a workflow that goes on trying."""
-        self._phase = Phase.CLOSED
-        step = steps.local if local else steps.durable
+        """Put the ending on record, then show it.
+
+        After an execution its claim is the record, and the outcome waits for the rest of it only for a moment. An
+        ending without one waits for the ledger, however long: only the ledger knows that nothing ran.
+        """
         settled = False
         while not settled or self._docket.unwritten:
             conclusion = Conclusion(
@@ -267,21 +308,30 @@ class ApprovalWorkflow:
                 judged=tuple(self._docket.judged.values()),
                 closed_at=workflow.now(),
             )
-            try:
-                done = await step(names.SETTLE, conclusion, Settled, steps.SETTLING)
-                outcome = done.outcome
-            except FailureError:
-                done = Settled(outcome=outcome, cards_due=True)
+            if local:
+                self._phase = Phase.CLOSED
+                done = await self._recorded_soon(conclusion)
+            else:
+                done = await steps.durable(names.SETTLE, conclusion, Settled)
+            outcome = done.outcome
             if done.cards_due:
                 await self._hand_over(conclusion)
             self._docket.written(conclusion.entries)
             settled = True
-        self._docket.status = outcome.status
+        self._phase = Phase.CLOSED
+        self._docket.status, self._docket.reason, self._docket.recorded = outcome.status, outcome.reason, True
         workflow.upsert_search_attributes([names.STATUS.value_set(outcome.status)])
         self._describe()
         await self._leave_bundle()
         await self._announce(outcome)
         return outcome
+
+    async def _recorded_soon(self, conclusion: Conclusion) -> Settled:
+        """Record the ending, if the ledger answers soon; what resists is left to a workflow that goes on trying."""
+        try:
+            return await steps.local(names.SETTLE, conclusion, Settled, steps.SETTLING)
+        except FailureError:
+            return Settled(outcome=conclusion.outcome, cards_due=True)
 
     async def _leave_bundle(self) -> None:
         """Have the card that is shared with others show the end."""
@@ -291,7 +341,12 @@ class ApprovalWorkflow:
         """Tell whoever asked to be told; that it may take days is not the approval's concern."""
         if self._request.callback_url is None:
             return
-        announcement = Announcement(url=self._request.callback_url, outcome=outcome, ended_at=workflow.now())
+        announcement = Announcement(
+            url=self._request.callback_url,
+            outcome=outcome,
+            ended_at=workflow.now(),
+            asked_by=self._request.asked_by,
+        )
         with contextlib.suppress(WorkflowAlreadyStartedError):  # a reset: it was announced before
             await workflow.start_child_workflow(
                 names.ANNOUNCING,
@@ -316,6 +371,7 @@ class ApprovalWorkflow:
         try:
             (message,) = said
             decision = Decision.model_validate(message)
+            sizes.size(decision)  # what cannot be written down cannot be kept either
         except (ValidationError, ValueError, TypeError, RecursionError):
             self._docket.malformed += 1
             return
@@ -347,6 +403,9 @@ class ApprovalWorkflow:
         except (ValidationError, ValueError, TypeError, RecursionError):
             self._docket.malformed += 1
             return
+        if sizes.size(carded) > sizes.STANDING:
+            self._docket.malformed += 1
+            return
         self._post.carded(carded)
 
     def _on_temporal_cancel(self) -> None:
@@ -362,8 +421,8 @@ class ApprovalWorkflow:
             requester=self._request.requester,
             request_reason=self._request.reason,
             asked_by=self._request.asked_by,
-            status=self._docket.status,
-            reason=self._docket.reason,
+            status=self._docket.told_status,
+            reason=self._docket.reason if self._docket.told_status else None,
             payload=plan.payload if plan else None,
             payload_sha256=plan.payload_sha256 if plan else None,
             idempotency_key=plan.idempotency_key if plan else None,
@@ -433,3 +492,11 @@ class ApprovalWorkflow:
 
     def _describe(self) -> None:
         workflow.set_current_details(details(self._state()))
+
+
+async def _answer(unknown: Unknowns, limit: timedelta) -> Resolved | None:
+    """What Feishu says, None if it does not in time."""
+    try:
+        return await steps.outbound(names.RESOLVE, unknown, Resolved, limit)
+    except FailureError:
+        return None

@@ -12,7 +12,7 @@ from temporalio.exceptions import FailureError
 with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
-    from assent import names
+    from assent import names, sizes
     from assent.messages import (
         BundleAsked,
         BundleDelivered,
@@ -31,6 +31,8 @@ _FINDABLE = timedelta(minutes=50)
 """How long a card that may have arrived can be sent again without arriving twice: Feishu says an hour."""
 _CHANGEABLE = timedelta(days=14)
 """How long Feishu lets a card be changed."""
+_MOST_STRAYS = 1000
+"""How many that do not belong here are told so at once; who is not told sends a card of its own all the same."""
 _FIRST_LOOK, _LAST_LOOK = timedelta(seconds=5), timedelta(hours=1)
 
 
@@ -161,9 +163,11 @@ class BundleWorkflow:
         except (ValidationError, ValueError, TypeError, RecursionError):
             return
         if member.approval_id in self._ids:
+            if sizes.size(member) > sizes.STANDING:  # the card shows how far it has come without naming everybody
+                member = member.model_copy(update={"progress": None, "decided": None})
             self._members[member.approval_id] = member
             self._news = True
-        elif not member.ended:
+        elif not member.ended and len(self._strays) < _MOST_STRAYS:
             self._strays.append(member.approval_id)
 
 

@@ -15,6 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows import steps
 
 _PROBE_LIMIT = timedelta(seconds=15)
+_SHORTEST_WAIT = timedelta(seconds=2)
 
 
 async def make(call: ToolCall, *, queue: str, heartbeat: timedelta) -> Report:
@@ -36,6 +37,11 @@ async def make(call: ToolCall, *, queue: str, heartbeat: timedelta) -> Report:
     if report.kind not in (ReportKind.NOT_BEGUN, ReportKind.UNKNOWN):
         return report
     closed = await _close_claim(call, report.reason)
+    since = workflow.now()
+    while closed.kind is ReportKind.WAITING:
+        # However long another makes the same call: asked ever more seldom, so that the history stays short.
+        await workflow.sleep(max(_SHORTEST_WAIT, (workflow.now() - since) / 8))
+        closed = await _close_claim(call, report.reason)
     knows_more = closed.kind is not ReportKind.UNKNOWN or report.kind is ReportKind.NOT_BEGUN
     return closed if knows_more or closed.sealed else report
 

@@ -84,7 +84,7 @@ def review_page(frozen: FrozenCall, examined: Examined, settled: Settlement | No
         head = f"**{_cell(call.tool)}** was begun, and **whether it took effect is not known**. Do not repeat it."
     rows = {
         "Approval": call.approval_id,
-        "Also waiting": ", ".join(frozen.joined) or None,
+        "Also waiting": _also_waiting(examined),
         "Payload": f"{call.payload_sha256[:12]}…",
         "Requester": call.requester,
         "Approved by": frozen.decided_by,
@@ -103,6 +103,13 @@ def review_page(frozen: FrozenCall, examined: Examined, settled: Settlement | No
     if settled is None and not all(sight.body_ended for sight in examined.sights):
         page += ["", "**The worker that ran it is not known to be dead: the call may still take effect.**"]
     return "\n".join(page)
+
+
+def _also_waiting(examined: Examined) -> str | None:
+    """The other approvals that get the answer; of many, some."""
+    others = max(examined.waiting - 1, len(examined.joined))
+    names = ", ".join(examined.joined)
+    return (f"{others}: {names}, …" if others > len(examined.joined) else names) or None
 
 
 def _sight_rows(sight: Sight) -> dict[str, object]:

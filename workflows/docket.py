@@ -8,6 +8,7 @@ from typing import Any
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
+    from assent import sizes
     from assent.contracts import (
         Approvers,
         Decision,
@@ -26,12 +27,20 @@ with workflow.unsafe.imports_passed_through():
     from assent.messages import AuditEntry, AuditEvent, Carried, Shelf, VerdictQuestion, Weighed, Weighing, Withdrawal
     from workflows.panel import Panel
 
-MOST_AT_ONCE = 20
-"""How many audit entries one message carries, each with a reason of any length."""
+_MOST_AT_ONCE = 20
+"""How many audit entries one message carries."""
 _MOST_EARLY = 100
 """How many decisions wait for what they are judged by; nobody needs more than one."""
+_MOST_WORDS = 24 * 1024
+"""How much a decision says beside an edit's payloads: a reason, and names."""
 _MOST_REMEMBERED = 150
 """How many verdicts an approval remembers: with the longest ids, still far below what one message may hold."""
+_MOST_EDITS, _MOST_DELEGATIONS = 100, 50
+_TOO_LARGE = f"a decision holds at most {sizes.DECISION} bytes, an edit's arguments included"
+_TOO_MANY = "others are looked at just now, and no more can wait behind them: decide again in a moment"
+_NO_ROOM = "the ledger is out of reach, and too much waits to be recorded already: decide again in a while"
+_TOO_OFTEN = f"its arguments were changed {_MOST_EDITS} times: have it proposed anew"
+_PASSED_ON = f"it was left to others {_MOST_DELEGATIONS} times: somebody has to decide it"
 _CALLS_IN = "an approval is left to somebody else: say to whom, and not to yourself or to who asked for the call"
 
 
@@ -45,11 +54,15 @@ class Docket:
         self.judged = {judged.event_id: judged for judged in carried.judged} if carried else {}
         self.unwritten: list[AuditEntry] = list(carried.unwritten) if carried else []
         self.malformed = carried.malformed if carried else 0
+        self._unnoted = carried.unnoted if carried else 0
+        """How many refusals found no room to be recorded in."""
         self.decision: Decision | None = None
         self.begun = False
         """Whether the call was handed to a worker: from then on it can be neither cancelled nor superseded."""
         self.status: Status | None = None
         self.reason: str | None = None
+        self.recorded = False
+        """Whether the ledger has the ending. Until then an ending without an execution may turn out to be another."""
         self.ended_by: Identity | None = None
         self._put_off: tuple[Identity | None, Status, AuditEvent, dict[str, Any]] | None = None
         """An end that came while those who had decided were looked at once more: it counts if they do not."""
@@ -125,26 +138,38 @@ class Docket:
 
     def recall(self, plan: Plan | None, outcome: Outcome) -> None:
         """Take over an ending that the ledger remembers."""
-        self.plan, self.status, self.reason = plan, outcome.status, outcome.reason
+        self.plan, self.status, self.reason, self.recorded = plan, outcome.status, outcome.reason, True
         self.panel = Panel(plan) if plan else None
         self.ended_by = outcome.decided_by
 
     def take(self, decision: Decision) -> None:
         """Judge a decision, or keep it until it is known what it is judged by."""
+        if decision.event_id in self.judged:
+            return
+        if sizes.size(decision) > sizes.DECISION:
+            self._refuse(decision, VerdictKind.INVALID, _TOO_LARGE)
+            return
         unknown_card = decision.message_id is not None and decision.message_id not in self._cards
         too_early = self.plan is None or (unknown_card and self._expects_cards and not self.settled)
         if self.weighing is not None and not too_early and (hopeless := self._hopeless(decision)):
             if decision.event_id not in self.judged:
                 self._refuse(decision, hopeless)
-        elif (too_early or self.weighing is not None) and len(self._early) < _MOST_EARLY:
+        elif (too_early or self.weighing is not None) and self._may_wait(decision):
             self._early.append(decision)
         elif self.plan is not None and self.weighing is None:
             self.judge(self.plan, decision)
+        else:
+            self._refuse(decision, VerdictKind.INVALID, _TOO_MANY)
+
+    def _may_wait(self, decision: Decision) -> bool:
+        """Whether there is room for one more that waits for what it is judged by."""
+        waiting = [*self._early, *([self.weighing] if self.weighing else [])]
+        return len(waiting) < _MOST_EARLY and sizes.total(waiting) + sizes.size(decision) <= sizes.WAITING
 
     def verdict(self, question: VerdictQuestion) -> Verdict:
         """What became of one sending of one decision."""
         judged = self.judged.get(question.event_id)
-        if judged is None:
+        if judged is None or (self.status is not None and self.told_status is None):
             return Verdict(kind=VerdictKind.RECEIVED)
         kind = judged.verdict if judged.delivery_id == question.delivery_id else VerdictKind.DUPLICATE
         if kind is VerdictKind.FORBIDDEN:
@@ -152,7 +177,7 @@ class Docket:
         panel = self.panel
         return Verdict(
             kind=kind,
-            status=self.status,
+            status=self.told_status,
             decided_by=self.decided_by,
             reason=judged.problem,
             approvals=panel.approved if panel else 0,
@@ -172,6 +197,7 @@ class Docket:
             unwritten=tuple(self.unwritten),
             early=(*waiting, *self._early),
             malformed=self.malformed,
+            unnoted=self._unnoted,
             bench=self.panel.bench,
         )
 
@@ -179,6 +205,11 @@ class Docket:
     def settled(self) -> bool:
         """Whether the wait is over."""
         return self.decision is not None or self.status is not None or self.begun
+
+    @property
+    def told_status(self) -> Status | None:
+        """How it ended, once that can be told: after an execution its claim knows it, otherwise the ledger has to."""
+        return self.status if self.begun or self.recorded else None
 
     @property
     def accepted(self) -> Judged | None:
@@ -219,9 +250,10 @@ class Docket:
             may_decide=self.panel.may_review(actor) if self._is_late(decision) else self.panel.may_decide(actor),
         )
         verdict = verdict or self._too_late(plan, decision) or self._pointless(decision, actor)
-        if verdict is None and self.needs_weighing(decision):
+        problem = (self._problem(decision, actor) or self._crowded(decision)) if verdict is None else None
+        if verdict is None and problem is None and self.needs_weighing(decision):
             self.weighing = decision
-        elif verdict is None and (problem := self._problem(decision, actor)):
+        elif problem is not None:
             self._refuse(decision, VerdictKind.INVALID, problem)
         elif verdict is None:
             self._accept(decision)
@@ -261,16 +293,24 @@ class Docket:
     def _problem(self, decision: Decision, actor: Identity) -> str | None:
         assert self.plan is not None
         assert self.panel is not None
-        if decision.kind is DecisionKind.EDIT:
+        if decision.kind is DecisionKind.EDIT and decision.stage is Stage.RESULT:
             return "there is nothing to edit in a result"
+        if decision.kind is DecisionKind.EDIT:
+            return _TOO_OFTEN if self.plan.revision >= _MOST_EDITS else None
         if decision.kind is not DecisionKind.DELEGATE:
             return None
+        if self.panel.passed_on >= _MOST_DELEGATIONS:
+            return _PASSED_ON
         to = decision.delegate_to.within(self.plan.tenant_key) if decision.delegate_to else None
         excluded = self.panel.group.exclude_requester
         if to is None or decision.stage is Stage.RESULT or to.is_same_person(actor):
             return _CALLS_IN
         in_vain = self.panel.has_approved(to) or (excluded and to.may_be(self.plan.requester))
         return _CALLS_IN if in_vain else None
+
+    def _crowded(self, decision: Decision) -> str | None:
+        """Why a decision cannot count though it is right: what it says could not be recorded any more."""
+        return _NO_ROOM if sizes.total(self.unwritten) + sizes.size(decision) > sizes.UNWRITTEN else None
 
     # Asking outside: does this person belong to the chat? would these arguments do?
 
@@ -318,6 +358,8 @@ class Docket:
             self._refuse(decision, VerdictKind.INVALID, answer.invalid)
         elif problem := self._problem(decision, actor) if decision.kind is DecisionKind.DELEGATE else None:
             self._refuse(decision, VerdictKind.INVALID, problem)
+        elif answer.plan is not None and sizes.total(self.unwritten) + _size_of(answer.plan) > sizes.UNWRITTEN:
+            self._refuse(decision, VerdictKind.INVALID, _NO_ROOM)
         else:
             self._accept(decision, answer.plan)
         self._take_early_ones()
@@ -425,16 +467,27 @@ class Docket:
 
     def _refuse(self, decision: Decision, verdict: VerdictKind, problem: str | None = None) -> None:
         self._remember(decision, verdict, problem)
-        if entry := refusal_entry(decision, verdict, workflow.now()):
+        entry = refusal_entry(decision, verdict, workflow.now())
+        if entry is None:
+            return
+        if sizes.total(self.unwritten) + sizes.size(entry) <= sizes.REFUSALS:
             self.unwritten.append(entry)
+        else:  # the ledger has been out of reach for long
+            self._unnoted += 1
 
     def _remember(self, decision: Decision, verdict: VerdictKind, problem: str | None = None) -> None:
-        if len(self.judged) >= _MOST_REMEMBERED:
-            counted = {one.event_id for one in self.panel.counted} if self.panel else set()
-            refused = (key for key, judged in self.judged.items() if judged.verdict is not VerdictKind.ACCEPTED)
-            spent = (key for key in self.judged if key not in counted)
-            del self.judged[next(refused, None) or next(spent, None) or next(iter(self.judged))]
-        self.judged[decision.event_id] = Judged.of(decision, verdict, self._received(decision), problem)
+        judged = Judged.of(decision, verdict, self._received(decision), problem)
+        room = sizes.JUDGED - sizes.size(judged)
+        while self.judged and (len(self.judged) >= _MOST_REMEMBERED or sizes.total(self.judged.values()) > room):
+            self._forget_one()
+        self.judged[decision.event_id] = judged
+
+    def _forget_one(self) -> None:
+        """Forget the oldest verdict, one that changed nothing before one that counts."""
+        counted = {one.event_id for one in self.panel.counted} if self.panel else set()
+        refused = (key for key, judged in self.judged.items() if judged.verdict is not VerdictKind.ACCEPTED)
+        spent = (key for key in self.judged if key not in counted)
+        del self.judged[next(refused, None) or next(spent, None) or next(iter(self.judged))]
 
     def withdraw(self, withdrawal: Withdrawal) -> None:
         denied = withdrawal.surface is Surface.POLICY
@@ -477,8 +530,26 @@ class Docket:
 
     @property
     def next_entries(self) -> tuple[AuditEntry, ...]:
-        return tuple(self.unwritten[:MOST_AT_ONCE])
+        """What is to be written next, as much as one message carries."""
+        fitting: list[AuditEntry] = []
+        room = sizes.BATCH
+        for entry in self.unwritten[:_MOST_AT_ONCE]:
+            room -= sizes.size(entry)
+            if room < 0 and fitting:
+                break
+            fitting.append(entry)
+        return tuple(fitting)
 
     def written(self, entries: tuple[AuditEntry, ...]) -> None:
         written = {entry.once for entry in entries}
         self.unwritten = [entry for entry in self.unwritten if entry.once not in written]
+        if self._unnoted and not self.unwritten:
+            reason = f"{self._unnoted} decisions more were refused while the ledger was out of reach"
+            self._note(AuditEvent.FORBID, f"unnoted:{workflow.now().isoformat()}", reason=reason)
+            self._unnoted = 0
+
+
+def _size_of(revised: Plan) -> int:
+    """How much the audit says of an edit."""
+    assert revised.edit is not None
+    return sizes.text_size(revised.payload, revised.edit.proposed_payload) + _MOST_WORDS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
@@ -10,10 +12,18 @@ with workflow.unsafe.imports_passed_through():
     from assent.messages import FrozenCall
 
 
+_LONGEST_PAUSE = timedelta(seconds=30)
+
+
 async def freeze(frozen: FrozenCall) -> None:
-    """Open the review of this key, or join the one that is open; it outlives the approval."""
+    """Open the review of this key, or join the one that is open; it outlives the approval.
+
+    Who is answered stands in the ledger. Joining only lets an open review look who waits; where the call has been
+    settled meanwhile, the review that is opened finds that, and ends.
+    """
     call = frozen.call
     review = names.review_workflow(call.idempotency_key)
+    pause = timedelta(milliseconds=200)
     while True:
         try:
             await workflow.start_child_workflow(
@@ -28,7 +38,8 @@ async def freeze(frozen: FrozenCall) -> None:
             return
         except WorkflowAlreadyStartedError:
             try:
-                await workflow.get_external_workflow_handle(review).signal(names.JOIN, frozen)
+                await workflow.get_external_workflow_handle(review).signal(names.JOIN)
                 return
-            except ApplicationError:
-                continue  # it closed between the two: open it again
+            except ApplicationError:  # it closed between the two: open it again
+                await workflow.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)

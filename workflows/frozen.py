@@ -10,32 +10,24 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
-    from pydantic import ValidationError
-
-    from assent import names
+    from assent import names, sizes
     from assent.contracts import Ruled, RuledKind, Ruling, RulingKind, Settlement
-    from assent.messages import (
-        AuditEntry,
-        AuditEvent,
-        Examination,
-        Examined,
-        FrozenCall,
-        Report,
-        ReportKind,
-    )
+    from assent.messages import Examination, Examined, FrozenCall, Report, ReportKind, Telling, Told
     from workflows import calls, steps
     from workflows.details import review_page
 
 SHORT_HASH = 12
 """How much of the payload's hash a person types to have a call tried again."""
-_MOST_JOINED = 1000
-"""How many approvals a review names; any number may wait for it."""
 _LONGEST_PAUSE = timedelta(hours=1)
 
 
 @workflow.defn(name=names.FROZEN_REVIEW)
 class FrozenReviewWorkflow:
-    """Stays open until it is known whether the call took effect; approvals of the same key join it."""
+    """Stays open until it is known whether the call took effect, and everybody who waited has been told.
+
+    Who waits, what was promised and what was settled stands in the ledger: a review that is terminated and opened
+    again goes on where it was.
+    """
 
     @workflow.init
     def __init__(self, frozen: FrozenCall) -> None:
@@ -43,7 +35,8 @@ class FrozenReviewWorkflow:
         self._examined: Examined | None = None
         self._settled: Settlement | None = frozen.settlement
         self._news = True
-        self._retry: Ruling | None = None
+        self._retry: str | None = None
+        """The consent under which the call is to be tried again."""
         self._ruling = asyncio.Lock()
         self._unshown = False
 
@@ -66,7 +59,7 @@ class FrozenReviewWorkflow:
         showing.cancel()
         workflow.upsert_search_attributes([names.STATUS.value_set(f"settled_{self._settled.kind}")])
         self._describe()
-        await self._show_settled()
+        await self._tell()
         return self._settled
 
     # The steps
@@ -75,6 +68,8 @@ class FrozenReviewWorkflow:
         """See what the ledger knows, and show it; what it knows for certain settles the question."""
         self._news = False
         self._examined = await steps.durable(names.EXAMINE, self._examination(), Examined)
+        if self._examined.retry is not None:
+            self._retry = self._examined.retry.consent
         if self._examined.is_known and self._settled is None:
             await self._conclude(self._examination())
         self._describe()
@@ -115,31 +110,13 @@ class FrozenReviewWorkflow:
             self._settled = ruled.settlement
         return ruled
 
-    async def _try_again(self, ruling: Ruling) -> None:
+    async def _try_again(self, consent: str) -> None:
         """Make the call once more, under a consent of its own. What comes of it is what is settled."""
-        before, number = self._frozen.call, self._frozen.retries + 1
-        consent = f"{before.approval_id}#{number}"
-        entry = AuditEntry(
-            event=AuditEvent.RETRY,
-            at=workflow.now(),
-            once=f"retry:{consent}",
-            actor=ruling.operator,
-            surface=ruling.surface,
-            proof=ruling.proof,
-            payload_sha256=before.payload_sha256,
-            event_id=ruling.ruling_id,
-            ruling=ruling.kind,
-            reason=ruling.reason,
-        )
-        again = {"consent": consent, "retries": before.consent, "entries": (entry,), "grant_id": None}
-        call = before.model_copy(update=again)
+        again = {"consent": consent, "retries": self._frozen.call.approval_id, "grant_id": None}
+        call = self._frozen.call.model_copy(update=again)
         report = await calls.make(call, queue=self._frozen.queue, heartbeat=self._frozen.heartbeat_timeout)
-        self._retry = None
-        self._update(call=call.model_copy(update={"entries": ()}), retries=number, error=report.reason)
-        if report.kind is ReportKind.UNKNOWN:
-            self._news = True
-        else:
-            await self._conclude(self._examination(ruling=ruling, report=report))
+        self._retry, self._news = None, True
+        self._update(error=report.reason[:2000] if report.reason else None)
 
     async def _keep_shown(self) -> None:
         """Show the review to the operators as it stands; finding out does not wait for Feishu."""
@@ -149,11 +126,24 @@ class FrozenReviewWorkflow:
             if self._frozen.has_cards:
                 await steps.outbound(names.SHOW_REVIEW, self._examination(), None)
 
-    async def _show_settled(self) -> None:
-        """Tell everyone what was settled; what resists is left to a workflow that goes on trying."""
-        if not self._frozen.has_cards:
+    async def _tell(self) -> None:
+        """Tell everyone what was settled: the audits of all who waited say so, and their cards show it."""
+        if self._examined is not None and self._examined.told:
+            return  # who comes later finds it in the ledger, and says so itself
+        telling = Telling(approval_id=self._frozen.call.approval_id)
+        told = await steps.local(names.TELL, telling, Told)
+        await self._show_settled(told.approval_ids)
+        while told.after is not None:
+            telling = telling.model_copy(update={"after": told.after})
+            told = await steps.local(names.TELL, telling, Told)
+            if told.approval_ids:
+                await self._show_settled(told.approval_ids)
+
+    async def _show_settled(self, approval_ids: tuple[str, ...]) -> None:
+        """Show what was settled; what resists is left to a workflow that goes on trying."""
+        if not self._frozen.has_cards and not approval_ids:
             return
-        examination = self._examination()
+        examination = self._examination().model_copy(update={"told": approval_ids})
         if await steps.attempted(names.SHOW_REVIEW, examination):
             return
         await workflow.start_child_workflow(
@@ -171,15 +161,19 @@ class FrozenReviewWorkflow:
             if self._settled is not None:
                 return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=self._settled)
             if self._retry is not None:
-                return Ruled(kind=RuledKind.RETRYING)
+                return Ruled(kind=RuledKind.RETRYING, consent=self._retry)
             ruled = await self._conclude(self._examination(ruling=said))
-            if ruled.kind is RuledKind.RETRYING:
-                self._retry = said
+            if ruled.kind is RuledKind.RETRYING and ruled.consent is not None:
+                self._retry = ruled.consent
             return ruled
 
     @_on_settle.validator
     def _check(self, said: Ruling) -> None:
         """Refuse, before it is history, what cannot be meant."""
+        if sizes.size(said) > sizes.RULING:
+            raise ApplicationError(
+                f"a ruling holds at most {sizes.RULING} bytes, its content included", type="TooLarge"
+            )
         if said.kind is not RulingKind.RETRY:
             return
         if not self._frozen.call.retry_safe and not (self._examined and self._examined.did_not_run):
@@ -195,16 +189,8 @@ class FrozenReviewWorkflow:
             )
 
     @workflow.signal(name=names.JOIN, description="Another approval waits for the same answer.")
-    def _on_join(self, *said: Any) -> None:
-        try:
-            (message,) = said
-            joining = FrozenCall.model_validate(message).call.approval_id
-        except (ValidationError, ValueError, TypeError, RecursionError):
-            return
-        known = {self._frozen.call.approval_id, *self._frozen.joined}
-        if joining not in known and len(known) < _MOST_JOINED:
-            self._update(joined=(*self._frozen.joined, joining))
-            self._news = True
+    def _on_join(self, *_: Any) -> None:
+        self._news = True
 
     @workflow.signal(name=names.NEWS, description="The ledger has something new: look again.")
     def _on_news(self, *_: Any) -> None:

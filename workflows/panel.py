@@ -44,6 +44,11 @@ class Panel:
         return self._stages[min(self.stage, len(self._stages) - 1)]
 
     @property
+    def passed_on(self) -> int:
+        """How often it was left to somebody else."""
+        return len(self._delegations)
+
+    @property
     def is_complete(self) -> bool:
         return self.stage >= len(self._stages)
 

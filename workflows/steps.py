@@ -24,8 +24,9 @@ RECORDING = timedelta(seconds=40)
 SETTLING = timedelta(seconds=10)
 """How long an outcome may be held back so that it is in the ledger before anyone sees it."""
 
-_PROMPTLY = timedelta(seconds=2)
-"""How long a step that talks to Feishu may hold the workflow's task."""
+_PROMPTLY = timedelta(seconds=4)
+"""How long a step that talks to Feishu may hold the workflow's task. It leaves by itself when Feishu has not answered
+within a second; this is for a ledger or a machine that is slower still."""
 _OUTBOUND_ATTEMPT = timedelta(seconds=20)
 
 _POLITE = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))

@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from assent.contracts import Approvers, Identity
     from assent.messages import AuditBatch, Weighed, Weighing
     from workflows import steps
-    from workflows.docket import MOST_AT_ONCE, Docket
+    from workflows.docket import Docket
     from workflows.post import Post
 
 _LONGEST_PAUSE = timedelta(minutes=5)
@@ -130,7 +130,7 @@ class Waiting:
 
     @property
     def _is_long(self) -> bool:
-        return workflow.info().is_continue_as_new_suggested() and len(self._docket.unwritten) <= MOST_AT_ONCE
+        return workflow.info().is_continue_as_new_suggested()
 
 
 async def weigh(question: Weighing, limit: timedelta) -> Weighed | None:

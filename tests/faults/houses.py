@@ -10,8 +10,9 @@ from pathlib import Path
 
 from temporalio.client import Client
 
+from tests.clocks import SteppedClock
 from tests.faults import scenes
-from tests.faults.servers import OwnPostgres, SmallDisk, SteppedClock
+from tests.faults.servers import OwnPostgres, SmallDisk
 from tests.faults.stage import Stage
 from tests.faults.table import TABLE, Fault, Moment, Seen
 from tests.feishu import simulated
@@ -39,7 +40,7 @@ class Ground:
 
 async def on_signals(ground: Ground) -> Table:
     async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _QUICK) as stage:
-        return await _seen(stage, scenes.killed, scenes.stopped)
+        return await _seen(stage, scenes.killed, scenes.stopped, scenes.sent_away)
 
 
 async def in_a_hurry(ground: Ground) -> Table:
@@ -56,8 +57,6 @@ async def at_leisure(ground: Ground) -> Table:
 
 async def with_a_clock(ground: Ground) -> Table:
     clock = SteppedClock(ground.directory)
-    if why := clock.make():
-        raise NotHere(why)
     async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _PATIENT) as stage:
         return await _seen(stage, lambda stage: scenes.clock_stepped(stage, clock))
 

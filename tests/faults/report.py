@@ -18,6 +18,8 @@ _HOW = {
     Fault.KILL_SAFE: "The same death, under a tool that may be begun again with the same key.",
     Fault.STOP: "The worker is stopped until another one has taken the call over, then continued. Stopped within the "
     "transaction of its claim or record, it still holds the row: the other one waits for it.",
+    Fault.SENT_AWAY: "The worker is stopped within the transaction of its claim or record until PostgreSQL ends that, "
+    "and another worker has dealt with the call; then it is continued.",
     Fault.DRAIN: "The worker is told to leave while it has calls in hand. It leaves with exit code 0.",
     Fault.LOST_REQUEST: "The proxy breaks the connection when the worker sends the commit, which never arrives (in the "
     "tool, before report: it breaks the idle connections). New connections can be made at once.",
@@ -34,8 +36,8 @@ _HOW = {
     "does not answer until the worker has given up. Before report: Temporal hears nothing until a heartbeat is missed.",
     Fault.HARD_TIMEOUT: "The worker is killed, and none comes back until Temporal's last limit (schedule-to-close) has "
     "passed.",
-    Fault.CLOCK_AHEAD: "The worker's wall clock jumps. Before claim: while the call waits to be taken, which then "
-    "seems to come too late.",
+    Fault.CLOCK_AHEAD: "The worker's wall clock jumps. Before claim: while the call waits to be taken. Whether a call "
+    "comes too late is measured by Temporal's clock, and what the ledger compares by the database's.",
     Fault.CLOCK_BACK: "The same, in the other direction.",
 }
 

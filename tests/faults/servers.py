@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import subprocess
-from datetime import timedelta
 from pathlib import Path
 
 import asyncpg
@@ -56,29 +54,3 @@ class SmallDisk:
 
     def unmount(self) -> None:
         subprocess.run(["umount", "--lazy", str(self._at)], check=True)
-
-
-class SteppedClock:
-    """A wall clock for one process, stepped from outside while it runs. Making it takes a C compiler."""
-
-    def __init__(self, directory: Path) -> None:
-        self._offset = directory / "clock.offset"
-        self._library = directory / "clock.so"
-
-    def make(self) -> str | None:
-        """Compile it; else why that cannot be done here."""
-        compiler = shutil.which("cc") or shutil.which("gcc")
-        if compiler is None:
-            return "there is no C compiler (Debian: apt-get install gcc libc6-dev)"
-        source = Path(__file__).with_name("clock.c")
-        subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", str(self._library), str(source)], check=True)
-        self.set(timedelta(0))
-        return None
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {"LD_PRELOAD": str(self._library), "FAULTS_CLOCK": str(self._offset)}
-
-    def set(self, ahead: timedelta) -> None:
-        with self._offset.open("r+b" if self._offset.exists() else "wb") as file:
-            file.write(int(ahead.total_seconds()).to_bytes(8, "little", signed=True))

@@ -35,6 +35,7 @@ class Fault(StrEnum):
     KILL = "SIGKILL"
     KILL_SAFE = "SIGKILL, retry-safe tool"
     STOP = "SIGSTOP past the heartbeat, then SIGCONT"
+    SENT_AWAY = "SIGSTOP until PostgreSQL sends it away, then SIGCONT"
     DRAIN = "SIGTERM: the worker drains"
     LOST_REQUEST = "ledger's network cut before the call"
     LOST_ANSWER = "ledger's network cut after the call"
@@ -56,12 +57,20 @@ _TWICE = Seen("executed", "2 under one key", "executed", "Executed")
 _FROZEN = Seen("frozen", "1", "unknown", "Outcome unknown")
 _FROZEN_LATE = Seen("frozen", "1", "unknown + late executed", "Outcome unknown")
 _NOT_RUN = Seen("failed", "0", "closed", "Failed")
+_NO_TRANSACTION = "it is within no transaction; the row above stops it"
 _CALM = dict.fromkeys(Moment, _EXECUTED)
 
 TABLE: dict[Fault, Expected] = {
     Fault.KILL: {**_CALM, Moment.TOOL: _FROZEN, Moment.RECORD: _FROZEN},
     Fault.KILL_SAFE: {**_CALM, Moment.TOOL: _TWICE, Moment.RECORD: _TWICE},
     Fault.STOP: {**_CALM, Moment.CLAIM: _FROZEN_LATE, Moment.TOOL: _FROZEN_LATE},
+    Fault.SENT_AWAY: {
+        Moment.CLAIM: _EXECUTED,
+        Moment.TOOL: Impossible(_NO_TRANSACTION),
+        Moment.RECORD: _FROZEN_LATE,
+        Moment.RECORDED: Impossible(_NO_TRANSACTION),
+        Moment.REPORT: Impossible(_NO_TRANSACTION),
+    },
     Fault.DRAIN: {**_CALM},
     Fault.LOST_REQUEST: {
         **_CALM,
@@ -97,6 +106,6 @@ TABLE: dict[Fault, Expected] = {
         Moment.REPORT: _EXECUTED,
     },
     Fault.HARD_TIMEOUT: {**_CALM, Moment.CLAIM: _NOT_RUN, Moment.TOOL: _FROZEN, Moment.RECORD: _FROZEN},
-    Fault.CLOCK_AHEAD: {**_CALM, Moment.CLAIM: _NOT_RUN},
+    Fault.CLOCK_AHEAD: {**_CALM},
     Fault.CLOCK_BACK: {**_CALM},
 }

@@ -1,0 +1,116 @@
+"""Attempts: every time a body was begun, and what it said of its end. A call is certain when each of them is."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Row, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assent.contracts import Frozen
+from assent.messages import ReportKind
+from ledger import audit
+from ledger.clock import database_now
+from ledger.engine import insert
+from ledger.results import root_of
+from ledger.schema import ClaimState, attempts, claims
+
+
+class Holder(Frozen):
+    """One attempt of one worker: who runs it, and a token that only this attempt knows."""
+
+    token: str
+    worker: str
+    activity: str | None = None
+    """What it is an attempt of; attempts are numbered within it."""
+    turn: int = 0
+    """Which of the attempts it is."""
+
+    def is_older_than(self, claim: Row[Any]) -> bool:
+        """Whether a later attempt of the same activity holds the claim: this one was given up on, and slept."""
+        return self.activity is not None and self.activity == claim.activity and self.turn < claim.turn
+
+
+class Standing(Frozen):
+    """What all attempts to make a call, under whichever consent, let be said of it."""
+
+    attempts: int = 0
+    nothing_happened: bool = False
+    """Whether there were any, and each of them ended and said that it took no effect."""
+    bodies_ended: bool = False
+    """Whether there were any, and the code of each is known to have ended."""
+    last_began_at: datetime | None = None
+    now: datetime
+
+    def can_no_longer(self, in_flight: timedelta | None) -> bool:
+        """Whether a call that has not taken effect by now cannot do so any more.
+
+        A tool that says how long its calls stay in flight is taken at its word, whether its own code has ended or not:
+        what it sent may still be on its way. Of any other, its code must be known to have ended, every time.
+        """
+        if in_flight is None or self.last_began_at is None:
+            return self.bodies_ended
+        return self.now > self.last_began_at + in_flight
+
+
+async def began(connection: AsyncConnection, consent: str, number: int, holder: Holder, now: datetime) -> None:
+    row = insert(connection, attempts).values(
+        consent=consent, attempt=number, state=ClaimState.STARTED, **held(holder, now)
+    )
+    await connection.execute(row)
+
+
+async def said(connection: AsyncConnection, holder: Holder, state: ClaimState, body_ended: bool, now: datetime) -> bool:
+    """Note what an attempt says of its own end; tells whether that is news."""
+    said = await connection.execute(
+        update(attempts)
+        .where(attempts.c.holder == holder.token, attempts.c.state.in_((ClaimState.STARTED, ClaimState.UNKNOWN)))
+        .where(attempts.c.state != state)
+        .values(state=state, ended_at=audit.stamp(now))
+    )
+    if body_ended:
+        await ended(connection, holder)
+    return said.rowcount == 1
+
+
+async def ended(connection: AsyncConnection, holder: Holder) -> None:
+    """The tool's own code has ended: it can no longer do anything."""
+    await connection.execute(update(attempts).where(attempts.c.holder == holder.token).values(body_ended=1))
+
+
+async def of_claim(connection: AsyncConnection, consent: str) -> list[Row[Any]]:
+    found = select(attempts).where(attempts.c.consent == consent).order_by(attempts.c.attempt)
+    return list((await connection.execute(found)).all())
+
+
+async def chain_of(connection: AsyncConnection, consent: str) -> list[Row[Any]]:
+    """The claims under which a call was begun, the first one first: each was tried again as the next."""
+    root = await root_of(connection, consent)
+    chain = [root] if root is not None else []
+    while chain:
+        before = select(claims).where(
+            claims.c.answered_by == chain[0].consent, claims.c.answer == ReportKind.UNKNOWN, claims.c.attempt > 0
+        )
+        stepped_aside = (await connection.execute(before)).first()
+        if stepped_aside is None:
+            break
+        chain.insert(0, stepped_aside)
+    return chain
+
+
+async def standing_of(connection: AsyncConnection, consent: str) -> Standing:
+    """What is known of a call's attempts at this moment, by the database's clock."""
+    consents = [claim.consent for claim in await chain_of(connection, consent)]
+    rows = (await connection.execute(select(attempts).where(attempts.c.consent.in_(consents)))).all()
+    return Standing(
+        attempts=len(rows),
+        nothing_happened=bool(rows) and all(row.state == ClaimState.FAILED for row in rows),
+        bodies_ended=bool(rows) and all(row.body_ended for row in rows),
+        last_began_at=max((datetime.fromisoformat(row.began_at) for row in rows), default=None),
+        now=await database_now(connection),
+    )
+
+
+def held(holder: Holder, now: datetime) -> dict[str, Any]:
+    return {**holder.model_dump(exclude={"token"}), "holder": holder.token, "began_at": audit.stamp(now)}

@@ -1,0 +1,122 @@
+"""What has been asked for, counted where every process sees it, under a lock: no two requests are both the last."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, func, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assent.contracts import AddressKind, Frozen, Plan, Request
+from assent.quotas import DAY, HOUR, AgentLimits, Exceeded, Limits, Quota
+from ledger import audit, persons
+from ledger.schema import approvals
+
+_WHILE_PENDING = 30
+"""In how many seconds it is worth asking again where something has to end first."""
+
+
+class Place(Frozen):
+    """By what a request is counted."""
+
+    asked_by: str | None
+    """The agent that asks."""
+    person: str
+    """On whose behalf, whichever of their ids is given."""
+    chat_id: str | None
+    """The chat that sees it."""
+    size: int
+
+
+async def place_of(connection: AsyncConnection, request: Request, plan: Plan | None) -> Place:
+    requester = plan.requester if plan else request.requester
+    return Place(
+        asked_by=request.asked_by,
+        person=(await persons.person(connection, requester)).canonical,
+        chat_id=_chat_of(plan) if plan else None,
+        size=len(request.model_dump_json()),
+    )
+
+
+async def exceeded(connection: AsyncConnection, place: Place, limits: Limits, now: datetime) -> Exceeded | None:
+    """The quota that one more request would go beyond. From here to the transaction's end nobody else adds one."""
+    await _lock(connection, place, limits)
+    if place.asked_by is not None:
+        found = await of_agent(connection, place.asked_by, limits.agent, now, size=place.size)
+        if found is not None:
+            return found
+    if limits.requester_pending is not None:
+        mine = approvals.c.person == place.person
+        if await _pending(connection, mine, now) + 1 > limits.requester_pending:
+            return Exceeded(quota=Quota.REQUESTER, limit=limits.requester_pending, retry_after=_WHILE_PENDING)
+    if limits.chat_requests_per_hour is not None and place.chat_id is not None:
+        there = approvals.c.chat_id == place.chat_id
+        since = audit.stamp(now - HOUR)
+        count, first = (
+            await connection.execute(
+                select(func.count(), func.min(approvals.c.created_at)).where(there, approvals.c.created_at > since)
+            )
+        ).one()
+        if count + 1 > limits.chat_requests_per_hour:
+            return Exceeded(quota=Quota.CHAT, limit=limits.chat_requests_per_hour, retry_after=_until(first, HOUR, now))
+    return None
+
+
+async def of_agent(
+    connection: AsyncConnection, principal: str, limits: AgentLimits, now: datetime, *, size: int, more: int = 1
+) -> Exceeded | None:
+    """The agent's quota that so many more requests, of so many bytes together, would go beyond."""
+    mine = approvals.c.asked_by == principal
+    if limits.pending is not None and await _pending(connection, mine, now) + more > limits.pending:
+        return Exceeded(quota=Quota.PENDING, limit=limits.pending, retry_after=_WHILE_PENDING)
+    if limits.bytes_per_day is not None:
+        since = audit.stamp(now - DAY)
+        stored, first = (
+            await connection.execute(
+                select(func.coalesce(func.sum(approvals.c.size), 0), func.min(approvals.c.created_at)).where(
+                    mine, approvals.c.created_at > since
+                )
+            )
+        ).one()
+        if stored + size > limits.bytes_per_day:
+            return Exceeded(quota=Quota.BYTES, limit=limits.bytes_per_day, retry_after=_until(first, DAY, now))
+    return None
+
+
+async def _pending(connection: AsyncConnection, whose: ColumnElement[bool], now: datetime) -> int:
+    is_open = (approvals.c.status.is_(None), approvals.c.plan.is_not(None), approvals.c.open_until > audit.stamp(now))
+    found = await connection.execute(select(func.count()).select_from(approvals).where(whose, *is_open))
+    return int(found.scalar_one())
+
+
+def _chat_of(plan: Plan) -> str | None:
+    """The chat that sees the card; none where nobody is asked."""
+    if plan.asks_nobody:
+        return None
+    chats = (address.id for address in plan.addresses if address.kind is AddressKind.CHAT_ID)
+    return next(chats, plan.conversation)
+
+
+def _until(first: str | None, window: timedelta, now: datetime) -> int:
+    """When the first one of a window falls out of it."""
+    if first is None:
+        return int(window.total_seconds())
+    left = (datetime.fromisoformat(first) + window - now).total_seconds()
+    return max(1, min(int(left) + 1, int(window.total_seconds())))
+
+
+async def _lock(connection: AsyncConnection, place: Place, limits: Limits) -> None:
+    """SQLite lets one write at a time as it is. In one order, nobody waits in a ring."""
+    if connection.dialect.name != "postgresql":
+        return
+    names = []
+    if limits.chat_requests_per_hour is not None and place.chat_id is not None:
+        names.append(f"chat:{place.chat_id}")
+    if limits.requester_pending is not None:
+        names.append(f"person:{place.person}")
+    if place.asked_by is not None and limits.agent != AgentLimits():
+        names.append(f"agent:{place.asked_by}")
+    for name in sorted(names):
+        await connection.execute(
+            text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 9))"), {"name": f"quota/{name}"}
+        )

@@ -1,0 +1,114 @@
+"""Whose call it is: a call is one with another of its scope only where both were asked for by one person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import Row, select, text
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assent.contracts import Frozen, Identity, Plan
+from assent.messages import Closing, ToolCall
+from assent.persons import Likeness, Person
+from ledger import persons
+from ledger.revisions import plan_of
+from ledger.schema import ClaimState, claims
+
+_ACTIVE = (ClaimState.STARTED, ClaimState.EXECUTED, ClaimState.UNKNOWN)
+NOT_COMPARABLE = (
+    "the same call was begun in this scope for somebody who may or may not be this requester: no id is known of both. "
+    "It was not run, and nothing of the other is told; ask with another scope, or name the requester by an id of the "
+    "kind that was used before"
+)
+
+
+class Twin(Frozen):
+    """An identical call that is frozen."""
+
+    approval_id: str | None
+    """Whose approval, where it is the same person's: of somebody else's nobody learns more than that there is one."""
+
+    @property
+    def reason(self) -> str:
+        """Why the call does not run."""
+        if self.approval_id is None:
+            return "somebody else's identical call was begun, and whether it took effect is not known; it is not run"
+        return (
+            f"approval {self.approval_id} began the same call, and whether it took effect is not known; "
+            "settle that first"
+        )
+
+
+async def meet(connection: AsyncConnection, call: ToolCall) -> ToolCall | None:
+    """The call under the key that its requester's call of this scope has, if one is active; None if nobody can say.
+
+    From here to the transaction's end nobody else begins this call in this scope.
+    """
+    key = await _key(connection, call.scope_key, call.idempotency_key, call.requester)
+    return call.model_copy(update={"idempotency_key": key}) if key else None
+
+
+async def meet_late(connection: AsyncConnection, closing: Closing) -> Closing:
+    """The same for a call that no longer begins: whom nobody can compare, it does not meet."""
+    plan = await plan_of(connection, closing.approval_id, closing.payload_sha256)
+    if plan is None:
+        return closing
+    key = await _key(connection, plan.scope_key, closing.idempotency_key, plan.requester)
+    return closing.model_copy(update={"idempotency_key": key}) if key else closing
+
+
+async def _key(connection: AsyncConnection, scope_key: str, own: str, requester: Identity) -> str | None:
+    scope = scope_key or own  # a plan of before had no requester in its key
+    if scope.partition(":")[2].startswith("approval:"):
+        return own  # nobody else has this scope
+    await _lock(connection, scope)
+    found = select(claims).where(claims.c.scope_key == scope, claims.c.state.in_(_ACTIVE))
+    others = (await connection.execute(found)).all()
+    if not others or any(other.idempotency_key == own for other in others):
+        return own
+    me = await persons.person(connection, requester)
+    alike = {other.idempotency_key: await _likeness(connection, me, other) for other in others}
+    same = next((key for key, likeness in alike.items() if likeness is Likeness.SAME), None)
+    return same or (None if Likeness.UNKNOWN in alike.values() else own)
+
+
+async def twin_of(connection: AsyncConnection, payload_sha256: str, namespace: str, requester: Identity) -> Twin | None:
+    """The identical call of this namespace that is frozen, whoever asked for it."""
+    found = await connection.execute(
+        select(claims).where(claims.c.payload_sha256 == payload_sha256, claims.c.state == ClaimState.UNKNOWN)
+    )
+    twins = [row for row in found if row.idempotency_key.startswith(f"{namespace}:")]
+    if not twins:
+        return None
+    me = await persons.person(connection, requester)
+    own = [row.approval_id for row in twins if await _likeness(connection, me, row) is Likeness.SAME]
+    return Twin(approval_id=own[0] if own else None)
+
+
+async def of_one_person(connection: AsyncConnection, requester: Identity, plans: Iterable[Plan]) -> list[Plan]:
+    """Those of the plans that the same person asked for, for certain."""
+    me = await persons.person(connection, requester)
+    same = []
+    for plan in plans:
+        if me.likeness(await persons.person(connection, plan.requester)) is Likeness.SAME:
+            same.append(plan)
+    return same
+
+
+async def key_of(connection: AsyncConnection, consent: str) -> str | None:
+    """The key under which a consent was claimed."""
+    found = select(claims.c.idempotency_key).where(claims.c.consent == consent)
+    return (await connection.execute(found)).scalar_one_or_none()
+
+
+async def _likeness(connection: AsyncConnection, me: Person, claim: Row[Any]) -> Likeness:
+    if claim.requester is None:
+        return Likeness.UNKNOWN
+    return me.likeness(await persons.person(connection, Identity.model_validate_json(claim.requester)))
+
+
+async def _lock(connection: AsyncConnection, scope: str) -> None:
+    """SQLite lets one write at a time as it is."""
+    if connection.dialect.name == "postgresql":
+        await connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:scope, 0))"), {"scope": scope})

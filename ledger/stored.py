@@ -1,0 +1,95 @@
+"""Stored results, read piece by piece: of a claim everything but its content is looked at first."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, NamedTuple
+
+from sqlalchemy import Row, Select, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from assent.reader import CHUNK
+from ledger.schema import ClaimState, claims
+
+
+class Source(NamedTuple):
+    """Where a result lies: in a claim's content, else in what went wrong."""
+
+    consent: str
+    size: int
+    error: bytes | None = None
+    """The whole of it, where it is what went wrong."""
+
+
+def _slim() -> Select[Any]:
+    """A claim without its content, which may hold many megabytes."""
+    rest = [column for column in claims.c if column.name != "content"]
+    return select(*rest, func.length(claims.c.content).label("size"))
+
+
+async def content(connection: AsyncConnection, approval_id: str) -> Source | None:
+    """The whole stored result of an approval, its own or the one it replayed; None while it is sealed."""
+    rows = await connection.execute(_slim().where(claims.c.approval_id == approval_id).order_by(claims.c.began_at))
+    for claim in reversed(rows.all()):
+        path = await _path_of(connection, claim)
+        if path[-1].size is not None:
+            source = _source(path[-1])
+            return source if await _is_readable(connection, path, source) else None
+    return None
+
+
+async def result(connection: AsyncConnection, approval_id: str) -> Source | None:
+    """What came of an approval's call, sealed or not: for those who decide about it, and for nobody else."""
+    claim = (await connection.execute(_slim().where(claims.c.consent == approval_id))).first()
+    if claim is None or claim.state == ClaimState.STARTED or (claim.state == ClaimState.CLOSED and not claim.answer):
+        return None
+    return _source((await _path_of(connection, claim))[-1])
+
+
+async def piece(connection: AsyncConnection, source: Source, start: int, length: int) -> bytes:
+    """So many bytes of a result, from one on."""
+    if source.error is not None:
+        return source.error[start : start + length]
+    found = await connection.execute(
+        select(func.substr(claims.c.content, start + 1, length)).where(claims.c.consent == source.consent)
+    )
+    return bytes(found.scalar_one_or_none() or b"")
+
+
+async def _path_of(connection: AsyncConnection, claim: Row[Any]) -> list[Row[Any]]:
+    """A claim, whatever answers for it, and at the end the one that holds the result."""
+    path = [claim]
+    while path[-1].answered_by:
+        found = await connection.execute(_slim().where(claims.c.consent == path[-1].answered_by))
+        if (source := found.first()) is None:
+            break
+        path.append(source)
+    return path
+
+
+def _source(claim: Row[Any]) -> Source:
+    if claim.size is not None:
+        return Source(claim.consent, claim.size)
+    error = json.dumps(claim.error).encode("ascii")
+    return Source(claim.consent, len(error), error)
+
+
+async def _is_readable(connection: AsyncConnection, path: list[Row[Any]], source: Source) -> bool:
+    """Whether the result at the end of a path may be told at its beginning, as `results.is_readable` says."""
+    if not any(claim.sealed or claim.released for claim in path):
+        return True
+    digest = await _digest(connection, source)
+    for claim in path:
+        if claim.released == digest:
+            return True
+        if claim.sealed:
+            return False
+    return True
+
+
+async def _digest(connection: AsyncConnection, source: Source) -> str:
+    digest = hashlib.sha256()
+    for start in range(0, source.size, CHUNK):
+        digest.update(await piece(connection, source, start, CHUNK))
+    return digest.hexdigest()

@@ -1,0 +1,210 @@
+"""What must hold, whatever happens: every word that anybody is told is held against what truly happened."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+from assent import names
+from assent.contracts import Outcome, Ruled, Ruling, RulingKind, Settlement
+from assent.messages import ToolCall
+from tests.world import clock
+from tests.world.outside import Execution
+
+if TYPE_CHECKING:
+    from tests.world.history import History
+
+_DID_NOT_RUN = frozenset({"failed", "rejected", "expired", "cancelled", "superseded"})
+_RAN = frozenset({"executed", "replayed"})
+
+
+class Oracle:
+    """Knows the truth, hears every word, and says which of them were wrong."""
+
+    def __init__(self, history: History, looking: sqlite3.Connection) -> None:
+        self._history, self._looking = history, looking
+        self.violations: list[str] = []
+        self.rulings: dict[str, Ruling] = {}
+        """What operators said."""
+        self._told: dict[str, tuple[str, float]] = {}
+        """What was said of each approval, and when."""
+        self._key_of: dict[str, str] = {}
+        self._outcomes: dict[str, str] = {}
+        self._settlements: dict[str, Settlement] = {}
+        self._seen: tuple[Any, ...] = ()
+        self._rights: set[str] = set()
+        self._promises: list[tuple[str, str]] = []
+        """Of which keys, and when, an operator was told that the call is tried again."""
+
+    def wrong(self, what: str) -> None:
+        if what not in self.violations and not self._history.is_closed:
+            self._history.note(f"VIOLATION: {what}")
+            self.violations.append(what)
+
+    # What happens
+
+    def took_effect(self, execution: Execution) -> None:
+        """Nobody was told before that this would not happen; and it happens once."""
+        key, effects = execution.key, self._history.outside.effects
+        times = sum(effect.execution.key == key for effect in effects)
+        if times > 1 + len(self._words(key, RulingKind.NOT_EXECUTED)):
+            self.wrong("a key took effect twice")
+        if self._is_excused(execution):
+            return
+        for approval_id, (status, when) in self._told.items():
+            mine = approval_id == execution.approval_id and status in _DID_NOT_RUN
+            other = self._key_of.get(approval_id) == key and status == "failed" and execution.began_at < when
+            if mine or other:
+                self.wrong(f"it took effect after an approval of its key was called {status}")
+        settlement = self._settlements.get(execution.approval_id)
+        if settlement is not None and settlement.kind is RulingKind.NOT_EXECUTED:
+            self.wrong("it took effect after it was settled, by no person's word, that it did not")
+
+    async def asked(self, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
+        """After every transaction."""
+        if name == "begin":
+            self._has_begun(arguments[0], arguments[1], answer)
+        await self.look()
+
+    def _has_begun(self, call: ToolCall, holder: Any, beginning: Any) -> None:
+        if beginning.right == "wait":
+            return
+        self._history.note(f"begin {call.consent}: {beginning.right}")
+        if beginning.right != "run" or holder.token in self._rights:
+            return
+        self._rights.add(holder.token)
+        if self._history.is_denied:
+            self.wrong("a call began that the policy denied")
+        if self._told.get(call.approval_id, ("", 0))[0] in _DID_NOT_RUN:
+            self.wrong("a call began whose approval had ended without it")
+        if call.approval_id in self._settlements:
+            self.wrong("a call began that was settled")
+
+    async def closed(self, kind: str, value: Any) -> None:
+        """A workflow has ended, and whoever waits for it is told."""
+        if kind == names.APPROVAL:
+            await self.look()
+            self._hear(value)
+
+    def _hear(self, outcome: Outcome) -> None:
+        approval_id, status, key = outcome.approval_id, outcome.status.value, outcome.idempotency_key or ""
+        before = self._told.get(approval_id)
+        if before is not None:
+            if before[0] != status:
+                self.wrong(f"an approval was called {before[0]}, then {status}")
+            return
+        self._history.note(f"TOLD {approval_id}: {status} ({outcome.reason})")
+        self._told[approval_id], self._key_of[approval_id] = (status, asyncio.get_running_loop().time()), key
+        effects = [effect.execution for effect in self._history.outside.effects if effect.execution.key == key]
+        if status in _RAN and not effects and not self._words(key, RulingKind.EXECUTED):
+            self.wrong(f"{status} without an effect")
+        whose = [execution for execution in effects if status == "failed" or execution.approval_id == approval_id]
+        if status in _DID_NOT_RUN and not all(map(self._is_excused, whose)):
+            self.wrong(f"{status} though it took effect")
+
+    def ruled(self, key: str, ruling: Ruling, ruled: Ruled) -> None:
+        """An operator was told what became of their word."""
+        if ruling.kind is RulingKind.RETRY and ruled.kind == "retrying":
+            self._promises.append((key, clock.now().isoformat()))
+        self._history.note(f"RULED {ruling.kind}: {ruled.kind}")
+        said = ruled.settlement
+        is_final = ruled.kind == "settled" and ruling.kind is not RulingKind.RETRY
+        if is_final and said is not None and said.kind != ruling.kind:
+            self.wrong(f"a ruling {ruling.kind} was settled as {said.kind}")
+
+    # What the ledger says
+
+    async def look(self) -> None:
+        """What was once written down stays; and it is true."""
+        for approval_id, text in self._looking.execute("SELECT approval_id, outcome FROM approvals"):
+            if text is not None and self._outcomes.setdefault(approval_id, text) != text:
+                self.wrong("an outcome was changed")
+            if text is not None:
+                self._hear(Outcome.model_validate_json(text))
+        counted = "SELECT (SELECT count(*) FROM settlements), (SELECT count(*) FROM claims WHERE answer IS NOT NULL)"
+        seen = self._looking.execute(counted).fetchone()
+        if seen == self._seen:
+            return
+        self._seen = seen
+        for approval_id in self._history.approvals:
+            found = await self._history.transaction(self._history.ledger.settlement, approval_id)
+            if found is not None:
+                self._check_settlement(approval_id, found)
+
+    def _check_settlement(self, approval_id: str, found: Settlement) -> None:
+        before = self._settlements.get(approval_id)
+        if before is not None:
+            if (before.kind, before.settled_by, before.settled_at) != (found.kind, found.settled_by, found.settled_at):
+                self.wrong("a settlement was changed")
+            return
+        self._settlements[approval_id] = found
+        by = "a person" if found.settled_by else "nobody"
+        self._history.note(f"SETTLED {approval_id}: {found.kind}, by {by}, retried {found.retried}")
+        ruling, key = self._ruling_of(approval_id, found), self._key(approval_id)
+        if found.settled_by is not None and ruling is None:
+            self.wrong("a settlement names a person who said nothing")
+        if _is_word(found) and ruling is not None and ruling.kind != found.kind:
+            self.wrong(f"a ruling {ruling.kind} is recorded as {found.kind}")
+        happened = self._history.outside.happened(key)
+        if found.kind is RulingKind.EXECUTED and not happened and not self._words(key, RulingKind.EXECUTED):
+            self.wrong("settled as executed without an effect")
+        if found.kind is RulingKind.NOT_EXECUTED and happened and not self._words(key, RulingKind.NOT_EXECUTED):
+            self.wrong("settled as not executed though it took effect")
+
+    def _ruling_of(self, approval_id: str, found: Settlement) -> Ruling | None:
+        ruling_id = getattr(found, "ruling_id", None)
+        settle = "SELECT body FROM audit WHERE approval_id = ? AND once = 'settle'"
+        row = self._looking.execute(settle, (approval_id,)).fetchone()
+        return self.rulings.get(ruling_id or (json.loads(row[0])["event_id"] if row else ""))
+
+    def _key(self, approval_id: str) -> str:
+        claimed = "SELECT idempotency_key FROM claims WHERE approval_id = ? ORDER BY attempt DESC"
+        row = self._looking.execute(claimed, (approval_id,)).fetchone()
+        return row[0] if row else ""
+
+    def _words(self, key: str, kind: RulingKind) -> set[object]:
+        """What persons said of this key, and was taken at their word."""
+        return {
+            settlement.settled_at
+            for approval_id, settlement in self._settlements.items()
+            if self._key(approval_id) == key and settlement.kind is kind and _is_word(settlement)
+        }
+
+    def _is_excused(self, execution: Execution) -> bool:
+        settlement = self._settlements.get(execution.approval_id)
+        return settlement is not None and settlement.kind is RulingKind.NOT_EXECUTED and _is_word(settlement)
+
+    # In the end
+
+    async def at_the_end(self) -> None:
+        """Everyone was answered, nothing is left open, and the audit is whole."""
+        await self.look()
+        for approval_id in self._history.asked_for:
+            if approval_id not in self._told and approval_id not in self._history.terminated:
+                self.wrong("an approval never ended")
+        for consent, state in self._looking.execute("SELECT consent, state FROM claims"):
+            if state in ("started", "unknown"):
+                self._history.note(f"left: {consent} {state}")
+                self.wrong(f"a claim is left {state}")
+        for approval_id, (status, _) in self._told.items():
+            if status == "frozen" and approval_id not in self._settlements:
+                self.wrong("a frozen approval was never answered")
+        for key, when in self._promises:
+            if not self._was_tried_again(key, when):
+                self.wrong("an operator was promised a retry that was never made")
+        for problem in await self._history.transaction(self._history.ledger.verify):
+            self.wrong(f"the audit: {problem.partition(':')[2] or problem}")
+
+    def _was_tried_again(self, key: str, when: str) -> bool:
+        """Since then, or at that very moment; or it was found out before that it was executed."""
+        again = "SELECT count(*) FROM claims WHERE idempotency_key = ? AND consent LIKE '%#%' AND ended_at >= ?"
+        (made,) = self._looking.execute(again, (key, when)).fetchone()
+        known = (each for name, each in self._settlements.items() if self._key(name) == key)
+        return made > 0 or any(each.kind is RulingKind.EXECUTED and each.settled_by is None for each in known)
+
+
+def _is_word(settlement: Settlement) -> bool:
+    """Whether it is a person's word that it was so, and nothing else's."""
+    return settlement.settled_by is not None and not settlement.retried

@@ -400,7 +400,7 @@ class Announcement(Frozen):
     outcome: Outcome
     ended_at: datetime
     asked_by: str | None = None
-    """The agent that asked, whose secret signs it."""
+    """The agent that asked, whose secrets sign it."""
     audit: ClosingHead | None = None
     """How its audit was closed; known when it is posted."""
 

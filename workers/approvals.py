@@ -96,6 +96,10 @@ def outbound_worker(
 
 async def main(settings: Settings) -> None:
     wording = process.load_wording(settings)
+    try:
+        CallbackSecrets(settings)
+    except ValueError as error:
+        raise process.Misconfigured(f"ASSENT_CALLBACK_SECRETS: {error}.") from None
     client = await process.open_temporal()
     ledger = await process.open_ledger(settings)
     feishu = Feishu.of(settings)

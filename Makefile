@@ -1,4 +1,4 @@
-.PHONY: setup test browser lint format bench dev histories faults lock
+.PHONY: setup test browser lint format bench dev histories faults world lock
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -55,6 +55,10 @@ histories: setup
 # A thousand random schedules, or with SEED=… that one; COUNT=… and MINUTES=… bound them.
 faults: setup
 	$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(MINUTES),--minutes $(MINUTES))
+
+# Histories of a generated world for a minute, or with SEED=… that one, step by step; COUNT=… and MINUTES=… bound them.
+world: setup
+	$(BIN)/python -m tests.world $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(MINUTES),--minutes $(MINUTES))
 
 LOCK := $(BIN)/uv pip compile pyproject.toml requirements.in --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --quiet
 

@@ -26,7 +26,7 @@ from ledger import Ledger, Message, MessageKind, Record, Shown, Slot
 _log = logging.getLogger(__name__)
 _TOO_OLD = 230031
 """Feishu changes no card that is older than fourteen days."""
-_SILENCE, _LONGEST_SILENCE = 5.0, 60.0
+_SILENCE, _LONGEST_SILENCE = 3.0, 60.0
 """How many seconds after it first did not answer Feishu is tried again; ever later, up to this."""
 _AT_ONCE = 8
 """How many cards of one activity are brought up to date at the same time."""

@@ -191,6 +191,10 @@ async def _decide(door: TemporalDoor, approval_id: str, decision: str, seen: str
     return Answer(sentence, data, code, to_stderr=code is not Exit.DONE)
 
 
+_WITHDRAWN_WITHIN = 5.0
+"""How many seconds a withdrawal may take to be on record before it is said how the request stands."""
+
+
 def _refuse_half_a_decision(kind: DecisionKind, said: dict[str, Any]) -> None:
     if kind is DecisionKind.EDIT and said["arguments"] is None:
         raise click.UsageError("edit needs --arguments: all that the call is to run with")
@@ -207,6 +211,11 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
     handle = Assent(door).approval(approval_id)
     await handle.cancel(reason, actor=actor, surface=Surface.COMMAND_LINE)
     state = await handle.state()
+    if state.phase is Phase.PENDING:  # it is told once it is on record
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_WITHDRAWN_WITHIN):
+                await handle.outcome()
+        state = await handle.state()
     if state.status is Status.CANCELLED:
         return Answer(f"Cancelled {visible(approval_id)}.", tables.state_data(state))
     sentence = f"Not cancelled: {visible(approval_id)} is {state.status or state.phase}."

@@ -278,6 +278,7 @@ class TemporalDoor:
 
     async def _prepared_state(self, approval_id: str, within: timedelta) -> State:
         give_up = asyncio.get_running_loop().time() + within.total_seconds()
+        pause = 0.05
         while True:
             try:
                 state = await self._ask(approval_id, names.STATE, None, State, within)
@@ -286,7 +287,8 @@ class TemporalDoor:
                 raise
             if state.phase is not Phase.PREPARING or asyncio.get_running_loop().time() > give_up:
                 return state
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, 0.5)
 
     async def content(self, approval_id: str) -> str:
         return await (await self.stored_content(approval_id)).text()

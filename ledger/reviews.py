@@ -48,10 +48,6 @@ _TOLD_WITHIN = timedelta(minutes=2)
 """How long a review may take to tell everybody before it is looked whether it is still there."""
 
 
-class StillRunning(Exception):
-    """The claim says that the call runs: nothing can be said of its end yet."""
-
-
 class Orphan(Frozen):
     """A claim that was begun long ago, and of whose end nobody knows."""
 
@@ -122,9 +118,8 @@ async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
     call, ruling = examination.frozen.call, examination.ruling
     root = await _locked_root(connection, call.approval_id)
     if known := await standing(connection, root):
-        settlement = await settle(connection, root)
-        heard = ruling is not None and ruling.ruling_id is not None and known.ruling_id == ruling.ruling_id
-        ruled = RuledKind.SETTLED if heard else RuledKind.ALREADY_SETTLED
+        settlement = await settle(connection, root, told=call.approval_id)
+        ruled = RuledKind.SETTLED if ruling is not None and _is_by(known, ruling) else RuledKind.ALREADY_SETTLED
         return Ruled(kind=ruled, settlement=await for_all(connection, settlement, root))
     promised = await promised_retry(connection, root.idempotency_key)
     wants_retry = ruling is not None and ruling.kind is RulingKind.RETRY
@@ -133,10 +128,8 @@ async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
         promised = await _promise(connection, examination, ruling)
     if promised is not None:
         return Ruled(kind=RuledKind.RETRYING, consent=promised.consent)
-    if root.state == ClaimState.STARTED:
-        if root.consent != root.approval_id:
-            return Ruled(kind=RuledKind.RETRYING, consent=root.consent)
-        raise StillRunning(f"the claim of {root.consent} still says that it runs")
+    if root.state == ClaimState.STARTED:  # it runs: nobody can say yet
+        return Ruled(kind=RuledKind.RETRYING, consent=root.consent)
     is_heard = await _move(connection, root, examination)
     claim = await claim_of(connection, root.consent)
     assert claim is not None, "a claim is never deleted"
@@ -145,7 +138,7 @@ async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
         return Ruled(kind=RuledKind.RETRYING)  # it was tried again after this was found out
     settlement = _settlement(examination, kind, claim)
     entry = entry_of(settlement, claim, proof=ruling.proof if ruling else None)
-    settlement = await settle(connection, claim, settlement, entry)
+    settlement = await settle(connection, claim, settlement, entry, told=call.approval_id)
     return Ruled(kind=RuledKind.SETTLED, settlement=await for_all(connection, settlement, claim))
 
 
@@ -299,6 +292,12 @@ async def _promise(connection: AsyncConnection, examination: Examination, ruling
     )
     await audit.append(connection, call.approval_id, [entry])
     return retry
+
+
+def _is_by(settlement: Settlement, ruling: Ruling) -> bool:
+    """Whether it is this very ruling that settled it."""
+    same = settlement.retried if ruling.kind is RulingKind.RETRY else settlement.kind is ruling.kind
+    return same and ruling.ruling_id is not None and settlement.ruling_id == ruling.ruling_id
 
 
 def _settlement(examination: Examination, kind: RulingKind, claim: Row[Any]) -> Settlement:

@@ -60,18 +60,25 @@ async def standing(connection: AsyncConnection, root: Row[Any]) -> Settlement | 
 
 
 async def settle(
-    connection: AsyncConnection, root: Row[Any], settlement: Settlement | None = None, entry: AuditEntry | None = None
+    connection: AsyncConnection,
+    root: Row[Any],
+    settlement: Settlement | None = None,
+    entry: AuditEntry | None = None,
+    *,
+    told: str | None = None,
 ) -> Settlement:
     """Keep what is known of a claim that is known from here on, for all who wait for it; the first word stands.
 
     The first of those who wait have it in their audit at once; `tell` goes on from there.
 
     settlement, entry: what was found out, and by whom. If nothing is said, the claim ended by itself.
+    told: the approval whose review says so, whether it has ended or not.
     """
-    changed = [root.approval_id]  # what a ruling made of the claim is on record with it, whether it has ended or not
+    first = [told] if told else []
     if settlement is None or entry is None:
         settlement, entry = await _by_itself(connection, root)
-        changed = []
+    else:
+        first.append(root.approval_id)  # what a ruling made of the claim is on record with it
     row = insert(connection, settlements).values(
         consent=root.consent,
         settlement=settlement.model_dump_json(exclude={"content", "truncated", "also"}),
@@ -79,7 +86,7 @@ async def settle(
         settled_at=audit.stamp(settlement.settled_at),
     )
     if await inserted(connection, row.on_conflict_do_nothing()):
-        for approval_id in dict.fromkeys((*changed, *await waiting(connection, root.consent))):
+        for approval_id in dict.fromkeys((*first, *await waiting(connection, root.consent))):
             await audit.append(connection, approval_id, [entry])
     known = await _row(connection, root.consent)
     assert known is not None, "it is there"

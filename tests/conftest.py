@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import shutil
@@ -17,13 +18,12 @@ from typing import Any
 import asyncpg
 import pytest
 from temporalio.client import Client
-from temporalio.worker._workflow import _WorkflowWorker
 
 import activities.policy
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from activities.review_cards import ReviewCards
-from assent import ApprovalHandle, Assent, Decision, DecisionKind, Identity, Outcome, State
+from assent import ApprovalHandle, Assent, Decision, DecisionKind, Identity, Outcome, State, names
 from assent.payload import sha256
 from assent.settings import Settings
 from assent.tools import registry
@@ -32,6 +32,7 @@ from ledger import Ledger, Reader
 from tests import order, parts
 from tests import tools as tools_for_tests
 from tests.nursery import Nursery
+from tests.patience import be_patient
 from tests.skips import Skips
 from workers.approvals import approvals_worker, outbound_worker
 from workers.setup import set_up
@@ -42,25 +43,7 @@ OPERATOR = Identity(open_id="ou_operator")
 HEARTBEAT = timedelta(seconds=3)
 UNLIMITED = {"requester_pending": 0, "chat_requests_per_hour": 0}
 """Many tests share a service: none of them uses up a quota for the others."""
-PATIENCE = timedelta(minutes=1)
-"""How long a verdict is waited for where there has to be one."""
-
-_WORKFLOWS_MAY_TAKE = 20
-"""Seconds in which a workflow must yield. Six test processes share two cores: a thread may wait two for its turn."""
-
-
-def _let_workflows_take_their_time() -> None:
-    made = _WorkflowWorker.__init__
-
-    def patient(self: _WorkflowWorker, **given: Any) -> None:
-        made(self, **given)
-        assert self._deadlock_timeout_seconds == 2, "Temporal's SDK changed: look here again"
-        self._deadlock_timeout_seconds = _WORKFLOWS_MAY_TAKE
-
-    _WorkflowWorker.__init__ = patient  # type: ignore[method-assign]
-
-
-_let_workflows_take_their_time()
+be_patient()
 
 _running: dict[str, parts.TemporalServer | Nursery | parts.PostgresServer] = {}
 
@@ -92,6 +75,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if processes > 1:
         items[:] = order.arranged(items, processes)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays for good: looking through it for garbage again and again finds none."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
 
 
 @pytest.fixture(scope="session")
@@ -131,9 +121,9 @@ async def new_database(kind: str, directory: Path) -> str:
     return f"postgresql+asyncpg://postgres@/{name}?host={host}"
 
 
-async def accepted(handle: ApprovalHandle, state: State, kind: str = "approve", actor: Identity = ME) -> None:
-    """Decide on what is shown; it has to count. Nobody is told "received" here, however busy the machine is."""
-    decision = Decision(
+def decision(handle: ApprovalHandle, state: State, kind: str = "approve", actor: Identity = ME) -> Decision:
+    """A decision on what is shown."""
+    return Decision(
         approval_id=handle.id,
         kind=DecisionKind(kind),
         payload_sha256=state.payload_sha256,
@@ -142,7 +132,11 @@ async def accepted(handle: ApprovalHandle, state: State, kind: str = "approve", 
         delivery_id=uuid.uuid4().hex,
         received_at=datetime.now(UTC),
     )
-    verdict = await handle.submit(decision, answer_within=PATIENCE)
+
+
+async def accepted(handle: ApprovalHandle, state: State, kind: str = "approve", actor: Identity = ME) -> None:
+    """Decide on what is shown; it has to count. Nobody is told "received" here, however busy the machine is."""
+    verdict = await handle.submit(decision(handle, state, kind, actor))
     assert verdict.kind == "accepted", verdict
 
 
@@ -159,6 +153,11 @@ class Service:
         """Decide on what is shown and wait for the end."""
         await accepted(handle, await handle.state(), kind, actor)
         return await handle.outcome()
+
+    async def as_it_stands(self, handle: ApprovalHandle) -> State:
+        """What its workflow says of an approval now, also while it is prepared."""
+        workflow = self.client.get_workflow_handle(names.approval_workflow(handle.id))
+        return await workflow.query(names.STATE, result_type=State)
 
     @asynccontextmanager
     async def policy(self, text: str) -> AsyncIterator[None]:

@@ -21,7 +21,10 @@ from tests.nursery import spawn
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-DOCUMENTS = [README, *sorted((ROOT / "docs").glob("*.md"))]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+_TRANSLATED = ".zh-CN.md"
+DOCUMENTS = [README, *(path for path in sorted((ROOT / "docs").glob("*.md")) if not path.name.endswith(_TRANSLATED))]
+"""What users read; translations are compared with it."""
 API, APPROVERS, FEISHU, GUARANTEES, OPERATIONS, TOOLS = (
     ROOT / "docs" / f"{name}.md" for name in ("api", "approvers", "feishu", "guarantees", "operations", "tools")
 )
@@ -165,9 +168,12 @@ def rows(document: Path, heading: str) -> dict[str, list[str]]:
     return found
 
 
+def without_code(document: Path) -> str:
+    return re.sub(r"^( *)```.*?^\1```$", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
 def headings(document: Path) -> list[str]:
-    without_code = re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
-    return re.findall(r"^#+ (.*)$", without_code, re.MULTILINE)
+    return re.findall(r"^#+ (.*)$", without_code(document), re.MULTILINE)
 
 
 def slug(heading: str) -> str:

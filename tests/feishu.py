@@ -17,8 +17,9 @@ import simulator
 from assent import ApprovalHandle, Decision, DecisionKind, Identity, Outcome, Remember, Stage
 from assent.contracts import Surface
 from ledger import MessageKind, Slot
-from tests.conftest import PATIENCE, Service, new_database, open_service
+from tests.conftest import Service, new_database, open_service
 from tests.parts import until
+from tests.patience import PATIENCE
 from tests.simulated import served
 
 APP: dict[str, Any] = {

@@ -40,7 +40,7 @@ class Process:
         self._running.send_signal(number)
 
     async def ended(self) -> int:
-        return await asyncio.wait_for(self._running.wait(), 60)
+        return await asyncio.wait_for(self._running.wait(), 300)
 
     async def kill(self) -> None:
         """SIGKILL: no chance to say anything to anyone."""
@@ -174,5 +174,6 @@ class House:
         """Nobody can write to the ledger: whoever has to is held right there."""
         async with writing(self.ledger._engine) as connection:
             if connection.dialect.name == "postgresql":
+                await connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
                 await connection.execute(text("LOCK TABLE claims, approvals, audit IN EXCLUSIVE MODE"))
             yield

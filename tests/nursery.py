@@ -31,7 +31,7 @@ from typing import IO, NamedTuple, NoReturn, TypeAlias
 
 from temporalio.worker._worker import load_default_build_id
 
-from tests.parts import CACHE, ROOT
+from tests.parts import ROOT
 
 _ADDRESS = "TEST_NURSERY"
 _NEEDED = (
@@ -84,7 +84,7 @@ class Nursery:
             return
         self._directory = tempfile.TemporaryDirectory(prefix="assent-nursery-")
         address = str(Path(self._directory.name) / "socket")
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": str(CACHE)}
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(address)

@@ -15,13 +15,13 @@ from typing import TypeVar
 
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.service import RPCError
 
 from assent import names
 
 Answer = TypeVar("Answer")
 
 ROOT = Path(__file__).parent.parent
-CACHE = Path(tempfile.gettempdir()) / "assent-test-bytecode"
 NAMESPACES = 144
 """How many Temporal namespaces the test server offers, so that each service of a test has one to itself."""
 _SETTINGS = (
@@ -109,9 +109,11 @@ async def connect(address: str, namespace: str = "default") -> Client:
 
 async def _connected(address: str, namespace: str) -> Client | None:
     try:
-        return await Client.connect(address, namespace=namespace, data_converter=pydantic_data_converter)
-    except RuntimeError:
+        client = await Client.connect(address, namespace=namespace, data_converter=pydantic_data_converter)
+        await client.count_workflows()  # a busy server may answer before it knows the namespace
+    except (RuntimeError, RPCError):
         return None
+    return client
 
 
 class PostgresServer:
@@ -129,7 +131,7 @@ class PostgresServer:
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
-async def until(ask: Callable[[], Awaitable[Answer | None]], seconds: float = 120) -> Answer:
+async def until(ask: Callable[[], Awaitable[Answer | None]], seconds: float = 300) -> Answer:
     """Ask again until there is an answer, at first often, then less so; a test that waits in vain fails loudly."""
     pause = 0.02
     async with asyncio.timeout(seconds):
@@ -145,4 +147,4 @@ def worker_environment(**more: str) -> dict[str, str]:
     """The environment of a process under test: nothing of the developer's own Temporal or Assent settings."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("ASSENT_", "TEMPORAL_"))}
     clean.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes need not compile the same modules each
-    return {**clean, "PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": str(CACHE), **more}
+    return {**clean, "PYTHONUNBUFFERED": "1", **more}

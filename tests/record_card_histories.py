@@ -131,7 +131,7 @@ async def resolving_cancelled(office: Office, directory: Path) -> str:
     """It is withdrawn while Feishu does not answer."""
     await office.chat.misbehave({"on": "users", "kind": "5xx"})
     handle = await office.ask(directory, requester=Identity(user_id="u_operator"), message_id="om_cancelled")
-    assert (await handle.state()).phase == "preparing"
+    assert (await office.service.as_it_stands(handle)).phase == "preparing"
     await handle.cancel()
     assert (await handle.outcome()).status == "cancelled"
     await office.chat.behave()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -52,7 +52,7 @@ async def served(service: Service, handle: ApprovalHandle, tools: Registry = reg
     async with AsyncExitStack() as stack:
         for worker in tool_workers(service.client, service.ledger, tools):
             await stack.enter_async_context(worker)
-        outcome = await asyncio.wait_for(handle.outcome(), 120)
+        outcome = await asyncio.wait_for(handle.outcome(), 300)
     return outcome.status.value, outcome.reason
 
 
@@ -101,11 +101,46 @@ async def test_a_tool_that_changed_since_does_not_run(idle: Service, tmp_path: P
             tool(registry=changed, risk="high")(original)
         case "approvers":
             tool(registry=changed, approvers="anyone")(original)
-    status, reason = await served(idle, handle, changed)
+    await publish(idle, changed)
+    try:
+        status, reason = await served(idle, handle, changed)
+    finally:
+        await publish(idle, registry)
     assert status == "failed"
     assert reason is not None
     assert "changed" in reason
     assert marks(path) == 0
+
+
+async def publish(service: Service, tools: Registry) -> None:
+    """What every tools worker does when it starts."""
+    await service.ledger.publish((tool.manifest for tool in tools.tools.values()), datetime.now(UTC))
+
+
+async def test_a_call_is_left_by_workers_of_another_version_to_those_of_the_one_that_was_shown(
+    idle: Service, tmp_path: Path
+) -> None:
+    """A rolling upgrade: the new version is published, and old workers still take calls."""
+    path, older = tmp_path / "marks", Registry()
+
+    @tool(name="mark", registry=older)
+    def mark(path: str) -> int:
+        return leave_mark(path)
+
+    handle = await approved(idle, path)
+    workflow = idle.client.get_workflow_handle(names.approval_workflow(handle.id))
+
+    async def was_left() -> bool:
+        pending = (await workflow.describe()).raw_description.pending_activities
+        return any("another version" in each.last_failure.message for each in pending)
+
+    async with AsyncExitStack() as stack:
+        for worker in tool_workers(idle.client, idle.ledger, older):
+            await stack.enter_async_context(worker)
+        await parts.until(was_left)
+    assert marks(path) == 0
+    assert (await served(idle, handle))[0] == "executed"
+    assert marks(path) == 1
 
 
 @pytest.mark.parametrize("forged", ["payload", "payload_sha256", "idempotency_key", "tool", "approval_id", "both"])

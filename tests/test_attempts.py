@@ -80,6 +80,7 @@ async def test_a_chain_whose_every_attempt_failed_did_not_run(ledger: Ledger) ->
     await ledger.finish(call, first, 1, FAILED)  # late: it was given up on
     assert (await ledger.standing(call.consent)).nothing_happened
     retry = again(call)
+    assert (await ruled(ledger, plan, call, "retry")).consent == retry.consent
     assert (await ledger.begin(retry, second)).right is Right.RUN
     assert (await ledger.finish(retry, second, 1, FAILED)).kind is ReportKind.FAILED
     settled = await ruled(ledger, plan, retry, "retry", report=Report(kind=ReportKind.FAILED))

@@ -167,6 +167,7 @@ async def test_the_closing_head_stays_when_more_is_added_to_the_audit(ledger: Le
     assert (closing.entries, len(closing.head)) == (2, 64)
     late = AuditEntry(event=AuditEvent.LATE, at=NOW, once="late")
     await ledger.append(AuditBatch(approval_id="a1", entries=(late,)))
+    await ledger.seal()
     assert await ledger.closing_head("a1") == closing
     assert [head.entries for head in await ledger.heads() if head.approval_id == "a1"] == [2, 3]
     assert await ledger.verify(kept=[closing]) == []

@@ -59,7 +59,7 @@ async def test_without_temporal_the_person_is_told_to_click_again() -> None:
     nowhere = f"127.0.0.1:{parts.free_port()}"
     client = await Client.connect(nowhere, lazy=True, data_converter=pydantic_data_converter)
     lost = await Assent.connect(client=client)
-    answer = await asyncio.wait_for(answer_click(lost, click(), WORDING, within=0.5), 10)
+    answer = await asyncio.wait_for(answer_click(lost, click(), WORDING, within=0.5), 300)
     assert answer["toast"]["type"] == "error"
     assert "not recorded" in answer["toast"]["i18n"]["en_us"]
     assert "没有被记录" in answer["toast"]["i18n"]["zh_cn"]
@@ -72,7 +72,7 @@ async def test_a_submission_that_hangs_is_given_up_in_time() -> None:
             raise AssertionError
 
     hanging = cast("Assent", Hanging(Verdict(kind=VerdictKind.ACCEPTED)))
-    answer = await asyncio.wait_for(answer_click(hanging, click(), WORDING, within=0.1), 10)
+    answer = await asyncio.wait_for(answer_click(hanging, click(), WORDING, within=0.1), 300)
     assert answer["toast"]["type"] == "error"
 
 
@@ -100,7 +100,7 @@ async def test_a_name_that_is_not_known_soon_is_left_out(trouble: str) -> None:
         raise RuntimeError("no")
 
     late = gate(kind=VerdictKind.ALREADY_DECIDED, decided_by=LI)
-    answer = await asyncio.wait_for(answer_click(late, click(), WORDING, within=0.1, names=name), 10)
+    answer = await asyncio.wait_for(answer_click(late, click(), WORDING, within=0.1, names=name), 300)
     assert answer["toast"]["i18n"]["en_us"] == WORDING("toast.already_decided").en
 
 

@@ -87,7 +87,7 @@ class Gate:
 
 
 async def told(gate: Gate, pressed: RulingClick | None = None, **how: Any) -> str:
-    answer = await asyncio.wait_for(answer_ruling(cast("Assent", gate), pressed or click(), WORDING, **how), 10)
+    answer = await asyncio.wait_for(answer_ruling(cast("Assent", gate), pressed or click(), WORDING, **how), 300)
     assert set(answer) == {"toast"}
     found: str = answer["toast"]["i18n"]["en_us"]
     return found

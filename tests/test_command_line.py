@@ -59,7 +59,7 @@ class CommandLine:
         """Run a command to its end. None may show a traceback, and none may end by a signal."""
         async with SIDE_BY_SIDE:
             process = await self.start(*arguments, **environment)
-            out, err = await asyncio.wait_for(process.communicate(stdin), 60)
+            out, err = await asyncio.wait_for(process.communicate(stdin), 300)
         finished = Finished(process.returncode or 0, out.decode(), err.decode())
         assert "Traceback" not in finished.err, finished.err
         assert finished.code >= 0, finished
@@ -215,7 +215,7 @@ async def test_ctrl_c_ends_the_waiting_quietly_and_the_request_stays(assent: Com
     assert process.stderr is not None
     line = (await process.stderr.readline()).decode()
     process.send_signal(signal.SIGINT)
-    out, err = await asyncio.wait_for(process.communicate(), 120)
+    out, err = await asyncio.wait_for(process.communicate(), 300)
     assert (process.returncode, out, err.strip()) == (130, b"", b"")
     approval_id = line.split()[2].rstrip(".")
     assert (await assent.service.gate.approval(approval_id).state()).phase == "pending"
@@ -271,7 +271,7 @@ async def on_terminal(assent: CommandLine, columns: int, *arguments: str) -> str
         stderr=theirs,
         env={**assent.environment, "TERM": "xterm-256color"},
     )
-    assert await asyncio.wait_for(process.wait(), 120) == 0
+    assert await asyncio.wait_for(process.wait(), 300) == 0
     os.close(theirs)
     seen = os.read(ours, 1 << 16).decode()
     os.close(ours)
@@ -363,7 +363,7 @@ async def test_exit_code_is_that_of_the_decision_even_if_nobody_reads(assent: Co
         stderr=writer,
         env=assent.environment,
     )
-    assert await asyncio.wait_for(process.wait(), 120) == 0
+    assert await asyncio.wait_for(process.wait(), 300) == 0
     os.close(writer)
     assert (await handle.outcome()).status == "rejected"
 

@@ -139,7 +139,7 @@ async def test_a_person_sees_what_would_run_and_types_its_hash(assent: CommandLi
     async with on_terminal(assent, "settle", handle.id, "retry", *AS_OPERATOR) as (terminal, process):
         await asked(terminal, state)
         terminal.send(str(state.payload_sha256)[:12])
-        assert await asyncio.wait_for(process.wait(), 120) == 0
+        assert await asyncio.wait_for(process.wait(), 300) == 0
     assert (await handle.settlement()).kind == "executed"
     assert marks(tmp_path / "m") == 2
     assert "after it was tried again" in (await assent("show", handle.id)).out
@@ -150,7 +150,7 @@ async def test_a_person_who_thinks_better_of_it_leaves_with_ctrl_c(assent: Comma
     async with on_terminal(assent, "settle", handle.id, "retry", *AS_OPERATOR) as (terminal, process):
         await asked(terminal, await handle.state())
         process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(process.wait(), 120) == 130
+        assert await asyncio.wait_for(process.wait(), 300) == 130
     assert marks(tmp_path / "m") == 1
 
 

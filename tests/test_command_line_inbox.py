@@ -232,7 +232,7 @@ async def test_a_person_goes_through_the_inbox_at_a_prompt(assent: CommandLine, 
         await seen(terminal, "call 4")
         terminal.send("s")
         assert "Decided: 3 of 4." in await seen(terminal, "Decided: ")
-        assert await asyncio.wait_for(process.wait(), 120) == 0
+        assert await asyncio.wait_for(process.wait(), 300) == 0
     outcomes = [await handle.outcome() for handle in (first, second, third)]
     assert [outcome.status for outcome in outcomes] == ["executed", "rejected", "executed"]
     assert outcomes[1].reason == "too dear"
@@ -257,7 +257,7 @@ async def test_what_is_of_high_risk_runs_only_for_who_types_its_hash(assent: Com
         shown = await seen(terminal, "Approved.")
         assert "hidden" not in shown
         assert sha[:12] in shown
-        assert await asyncio.wait_for(process.wait(), 120) == 0
+        assert await asyncio.wait_for(process.wait(), 300) == 0
     assert (await handle.outcome()).status == "executed"
 
 
@@ -268,7 +268,7 @@ async def test_a_result_is_shown_whole_before_it_is_withheld(assent: CommandLine
         assert "only for people" in await seen(terminal, "withhold")
         terminal.send("r private")
         await seen(terminal, "Withheld: ")
-        assert await asyncio.wait_for(process.wait(), 120) == 0
+        assert await asyncio.wait_for(process.wait(), 300) == 0
     outcome = await handle.outcome()
     assert (outcome.withheld, outcome.withheld_reason) == (True, "private")
 
@@ -279,5 +279,5 @@ async def test_ctrl_c_leaves_the_inbox_and_decides_nothing(assent: CommandLine, 
     async with on_terminal(assent, "inbox", "--as", str(me)) as (terminal, process):
         await seen(terminal, "[q]uit: ")
         process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(process.wait(), 120) == 130
+        assert await asyncio.wait_for(process.wait(), 300) == 130
     assert (await handle.state()).phase == "pending"

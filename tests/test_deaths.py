@@ -5,13 +5,14 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from assent import ApprovalHandle
 from tests import parts
-from tests.conftest import ME, new_database, open_service
+from tests.conftest import ME, decision, new_database, open_service
 from tests.house import House, Proxy
 from tests.tools import marks
 
@@ -153,7 +154,7 @@ async def test_killed_while_preparing(house: House, call: Call) -> None:
     doomed = await house.start("approvals")
     async with house.ledger_held():
         handle = await call.ask(house)
-        assert (await handle.state()).phase == "preparing"
+        assert (await house.service.as_it_stands(handle)).phase == "preparing"
         await doomed.kill()
     await ends_executed(house, call, handle)
 
@@ -176,7 +177,7 @@ async def test_killed_while_pending_and_a_click_meanwhile_counts(house: House, c
     handle = await call.ask(house)
     state = await handle.state()
     await doomed.kill()
-    verdict = await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
+    verdict = await handle.submit(decision(handle, state), answer_within=timedelta(seconds=8))
     assert verdict.kind == "received"
     await house.start("approvals")
     await house.start("tools")

@@ -87,7 +87,7 @@ class Dev:
         return [shlex.split(line)[1:] for line in lines if line.partition(" ")[0].endswith("bin/assent")]
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 120) -> None:
+def eventually(holds: Callable[[], bool], seconds: float = 300) -> None:
     give_up = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < give_up, "it never came true"

@@ -21,7 +21,6 @@ from tests.test_claims import EXECUTED, UNKNOWN, consent, holder, ledger
 __all__ = ["ledger"]
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("house", HOUSES, ids=lambda house: house.__name__)
 async def test_every_fault_at_every_moment_leaves_what_the_table_says(
     house: House, tmp_path: Path, temporal_address: str, namespaces: Iterator[str]
@@ -51,7 +50,6 @@ SAMPLE = range(1, 9)
 """The seeds of every run; `make faults` draws others."""
 
 
-@pytest.mark.timeout(300)
 async def test_a_sample_of_random_schedules_violates_nothing(
     tmp_path: Path, temporal_address: str, namespaces: Iterator[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

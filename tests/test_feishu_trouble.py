@@ -20,6 +20,7 @@ import activities.cards
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from assent import ApprovalHandle, Outcome, names
+from assent.errors import Unavailable
 from cards import Wording
 from ledger import MessageKind, Slot
 from ledger.engine import open_engine, reading, writing
@@ -98,12 +99,27 @@ class Case:
                 card = hall.platform.view(message)
                 await until(lambda: self._clicked(hall, card), PATIENCE)
             case "client":
-                state = await self.handle.state()
-                await self.handle.decide("approve", actor=REQUESTER, payload_sha256=state.payload_sha256)
+                await until(self._approved, PATIENCE)
             case "cancel":
-                await self.handle.cancel("no longer needed")
+                await until(self._withdrawn, PATIENCE)
             case _:
                 assert self.how == "nobody"
+
+    async def _approved(self) -> bool:
+        """Whether it could be decided; whoever is told that nobody answered in time tries again."""
+        try:
+            state = await self.handle.state()
+            await self.handle.decide("approve", actor=REQUESTER, payload_sha256=state.payload_sha256)
+        except Unavailable:
+            return False
+        return True
+
+    async def _withdrawn(self) -> bool:
+        try:
+            await self.handle.cancel("no longer needed")
+        except Unavailable:
+            return False
+        return True
 
     async def _is_there(self, hall: Hall) -> bool:
         return bool(self.messages(hall))
@@ -120,10 +136,14 @@ class Case:
         asked_again = bool(told["toast"]) and told["toast"]["i18n"]["en_us"] == said("toast.not_recorded")
         if told["toast"] and told["toast"]["type"] == "error" and not asked_again:
             raise AssertionError(told)
-        if (told["error"] is None and not asked_again) or (await self.handle.state()).decided_by is not None:
+        if told["error"] is None and not asked_again:
             return True
-        await asyncio.sleep(0.5)  # nobody clicks again faster than that
-        return False
+        try:
+            return (await self.handle.state()).decided_by is not None
+        except Unavailable:
+            return False
+        finally:
+            await asyncio.sleep(0.5)  # nobody clicks again faster than that
 
     async def ended(self, hall: Hall) -> Outcome:
         outcome = await asyncio.wait_for(self.handle.outcome(), PATIENCE)

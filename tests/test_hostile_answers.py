@@ -230,7 +230,7 @@ async def test_a_server_that_never_ends_is_hung_up_on(
     server: Hostile, which: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http, "_BEYOND", 0.0)
-    monkeypatch.setattr(announcements, "_ANSWERED_WITHIN", 1.0)
+    monkeypatch.setattr(announcements, "_WITHIN", 1.0)
     server.sending = SLOW[which]
     came, _ = await peak(tool_of(server.url, timeout=timedelta(seconds=1)))
     assert isinstance(came, HttpOutcomeUnknown), "it was sent, and no more than that is known"

@@ -30,7 +30,7 @@ async def run(module: str, **environment: str) -> tuple[int | None, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    said, _ = await asyncio.wait_for(process.communicate(), 60)
+    said, _ = await asyncio.wait_for(process.communicate(), 300)
     return process.returncode, said.decode()
 
 

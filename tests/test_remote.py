@@ -214,7 +214,7 @@ async def test_a_wait_outlives_restarts_of_the_webhook(web: Web, tmp_path: Path)
     assert not waiting.done()
     await web.service.decided(web.service.gate.approval(handle.id))
     async with served(web.another(tmp_path), port):
-        assert (await asyncio.wait_for(waiting, 120)).status == "executed"
+        assert (await asyncio.wait_for(waiting, 300)).status == "executed"
     await gate.close()
 
 

@@ -164,7 +164,7 @@ async def test_a_wait_outlives_restarts_of_the_webhook(web: Web, tmp_path: Path)
     assert not waiting.done()
     await handle.settle("executed", operator=OPERATOR, reason="it did")
     async with served(web.another(tmp_path), port):
-        assert (await asyncio.wait_for(waiting, 120)).kind == "executed"
+        assert (await asyncio.wait_for(waiting, 300)).kind == "executed"
     await gate.close()
 
 

@@ -131,7 +131,7 @@ async def test_an_exclusion_knows_whom_it_excludes(office: Office, tmp_path: Pat
 async def test_while_feishu_is_down_an_approval_waits_and_goes_on(office: Office, tmp_path: Path) -> None:
     await office.chat.misbehave(USERS_DOWN)
     handle = await office.ask(tmp_path, message_id="m", chat_id="oc_team")
-    assert (await handle.state()).phase == "preparing"
+    assert (await office.service.as_it_stands(handle)).phase == "preparing"
     await office.chat.misbehave({"on": "users", "kind": "slow", "seconds": 1})
     card = await office.chat.card(handle.id)
     assert await office.click(handle, card) == "accepted"
@@ -141,7 +141,7 @@ async def test_while_feishu_is_down_an_approval_waits_and_goes_on(office: Office
 async def test_a_request_can_be_withdrawn_while_feishu_is_asked(office: Office, tmp_path: Path) -> None:
     await office.chat.misbehave(USERS_DOWN)
     handle = await office.ask(tmp_path, message_id="m", chat_id="oc_team")
-    assert (await handle.state()).phase == "preparing"
+    assert (await office.service.as_it_stands(handle)).phase == "preparing"
     await handle.cancel(reason="changed my mind")
     outcome = await handle.outcome()
     assert (outcome.status, outcome.reason) == ("cancelled", "changed my mind")
@@ -239,8 +239,10 @@ async def test_a_reply_does_not_escape_a_tokens_chats(office: Office, tmp_path: 
         return found if answer.status_code != 201 else await until(lambda: taken(found["approval_id"]))
 
     async def taken(approval_id: str) -> dict[str, Any] | None:
-        found: dict[str, Any] = (await http.get(f"/v1/approvals/{approval_id}")).json()
-        return found if found["phase"] == "pending" or found["outcome"] else None
+        answer = await http.get(f"/v1/approvals/{approval_id}")
+        found: dict[str, Any] = answer.json()
+        is_told = answer.status_code == 200 and (found["phase"] == "pending" or found["outcome"])
+        return found if is_told else None
 
     async with web.http("bound") as http:
         refused = await ask(reply_to=here)

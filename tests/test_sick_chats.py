@@ -145,7 +145,8 @@ async def ward(
 async def test_healthy_approvals_end_while_no_sick_chat_has_answered(ward: Ward, tmp_path: Path) -> None:
     """Twice as many sick chats as there are slots for anything; the healthy need all kinds of slots."""
     sick = [await ward.asked_in(f"oc_sick_{n}", tmp_path) for n in range(SICK)]
-    await asyncio.gather(*map(ward.left_to_outbound, sick))
+    for handle in sick:
+        await ward.left_to_outbound(handle)
     trouble = [{"on": "send", "kind": "5xx", "times": 1, "match": {"chat_id": f"oc_well_{n}"}} for n in (0, 1)]
     await ward.chat.misbehave(*trouble)  # the cards of these two are sent by the outbound worker
     healthy = [await ward.asked_in(f"oc_well_{n}", tmp_path) for n in range(4)]
@@ -159,8 +160,8 @@ async def test_healthy_approvals_end_while_no_sick_chat_has_answered(ward: Ward,
         assert await ward.tries_in_the_task(handle) == ["FeishuUnavailable"]  # it left the task by itself
 
     ward.hanging.released.set()
-    await asyncio.gather(*map(ward.carded, sick))
     for handle in sick:
+        await ward.carded(handle)
         assert len(await ward.chat.cards(handle.id)) == 1
 
 

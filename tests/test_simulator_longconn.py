@@ -62,7 +62,7 @@ class Sdk:
 
     async def said(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(300):
             while not (line := await self.process.stdout.readline()).startswith(b"{"):
                 assert line, "the SDK has ended"  # else it is the SDK's own log
         said: dict[str, Any] = json.loads(line)
@@ -93,7 +93,7 @@ async def _sdk(platform: Feishu) -> AsyncIterator[Sdk]:
 
 
 async def connected(platform: Feishu, number: int) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         while True:
             if (await platform.http.get("/api/connections")).json()["open"] == number:
                 return

@@ -64,7 +64,7 @@ async def test_it_says_where_it_is_serves_its_page_and_leaves_when_told() -> Non
                 assert stream.status_code == 200
                 running.send_signal(signal.SIGINT)
                 # Somebody still watches, and yet it ends, without having to break anything off.
-                _, complaints = await asyncio.wait_for(running.communicate(), 60)
+                _, complaints = await asyncio.wait_for(running.communicate(), 300)
         assert (running.returncode, complaints) == (0, b"")
 
 

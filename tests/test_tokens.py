@@ -133,7 +133,7 @@ def test_the_command_shows_a_token_once_and_prints_what_the_file_needs(tmp_path:
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     token = next(line.strip() for line in done.stderr.splitlines() if line.startswith("    "))

@@ -292,7 +292,7 @@ async def test_a_revocation_that_hangs_is_given_up_in_time(web: Web) -> None:
             "proof": "p",
         }
     )
-    answer = await asyncio.wait_for(answer_revoke(cast("Assent", Hanging()), click, WORDING, within=0.1), 10)
+    answer = await asyncio.wait_for(answer_revoke(cast("Assent", Hanging()), click, WORDING, within=0.1), 300)
     assert answer["toast"]["type"] == "error"
 
 

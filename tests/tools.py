@@ -245,6 +245,36 @@ def pass_gate(gate: str) -> None:
         time.sleep(0.01)
 
 
+@tool(retry_safe=True, attempts=1)
+def pays_then_cannot_connect(path: str) -> ToolResult:
+    """Take effect and lose the answer; the next time, not even get through."""
+    if marks(path):
+        return ToolResult(ToolOutcome.FAILED, "no connection")
+    leave_mark(path)
+    raise ConnectionError("the answer is lost")
+
+
+def count_marks(ctx: ToolContext, path: str, gate: str) -> object:
+    """What is so at this moment."""
+    return ProbeResult(ProbeAnswer.EXECUTED, marks(path)) if marks(path) else ProbeAnswer.NOT_EXECUTED
+
+
+@tool(retry_safe=True, attempts=2, timeout=timedelta(seconds=1), probe=count_marks)
+def goes_on(path: str, gate: str, ctx: ToolContext) -> int:
+    """The first time wait for the gate, in a thread that goes on after its time, then take effect; else raise."""
+    if ctx.attempt > 1:
+        raise ConnectionError("the line is dead")
+    pass_gate(gate)
+    return leave_mark(path)
+
+
+@tool(probe=count_marks, in_flight=timedelta(hours=1))
+def sends(path: str, gate: str) -> None:
+    """Send something that may arrive within the hour, and know nothing of it."""
+    Path(gate).touch()
+    raise ConnectionError("the line is dead")
+
+
 # Who may say yes, to what, how often
 
 PEOPLE = tuple(Identity(open_id=f"ou_p{n}") for n in range(5))

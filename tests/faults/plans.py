@@ -22,6 +22,7 @@ class Blow(StrEnum):
     SILENCE = "Temporal hears nothing until the heartbeat is missed"
     APPROVALS = "SIGKILL of the approvals worker"
     RESET = "the workflow is reset"
+    DENY = "the policy denies the tools until everything has ended"
 
 
 POSTGRES_ONLY = (Blow.DROP, Blow.CUT)
@@ -52,13 +53,16 @@ class Plan:
     settles: str
     """What the operator says of a frozen call: the truth, or to try again."""
     reset_at_end: bool
+    hours_ahead: int
+    """By how much the clock of whichever worker comes to help is wrong."""
 
     def __str__(self) -> str:
         calls = ", ".join(
             f"{one.tool} {one.moment or 'anywhere'}" + (f" (key of {one.twin_of})" if one.twin_of is not None else "")
             for one in self.asked
         )
-        return f"seed {self.seed}: {self.ledger}; {calls}; {self.blow}; operator: {self.settles}"
+        wrong = f"; a clock {self.hours_ahead:+d} h" if self.hours_ahead else ""
+        return f"seed {self.seed}: {self.ledger}; {calls}; {self.blow}; operator: {self.settles}{wrong}"
 
 
 def drawn(seed: int) -> Plan:
@@ -72,7 +76,8 @@ def drawn(seed: int) -> Plan:
         if number and draw.random() < 0.4:
             asked.append(Asked(asked[0].tool, None, twin_of=0))
             continue
-        tool = draw.choices(("effect", "safe", "raises", "refuses", "probed"), (6, 3, 1, 1, 1))[0]
+        tools = ("effect", "safe", "raises", "refuses", "probed", "lost", "outlives")
+        tool = draw.choices(tools, (6, 3, 1, 1, 1, 2, 2))[0]
         asked.append(Asked(tool, draw.choice((None, *moments)) if tool in ("effect", "safe") else None))
     return Plan(
         seed=seed,
@@ -83,4 +88,6 @@ def drawn(seed: int) -> Plan:
         open_first=draw.random() < 0.5,
         settles=draw.choice(("truth", "retry")),
         reset_at_end=draw.random() < 0.3,
+        # SQLite's clock is the machine's: no process on it can have another one.
+        hours_ahead=draw.choice((0, 0, 2, -2)) if ledger == "postgres" else 0,
     )

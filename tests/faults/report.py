@@ -36,8 +36,8 @@ _HOW = {
     "does not answer until the worker has given up. Before report: Temporal hears nothing until a heartbeat is missed.",
     Fault.HARD_TIMEOUT: "The worker is killed, and none comes back until Temporal's last limit (schedule-to-close) has "
     "passed.",
-    Fault.CLOCK_AHEAD: "The worker's wall clock jumps. Before claim: while the call waits to be taken, which then "
-    "seems to come too late.",
+    Fault.CLOCK_AHEAD: "The worker's wall clock jumps. Before claim: while the call waits to be taken. Whether a call "
+    "comes too late is measured by Temporal's clock, and what the ledger compares by the database's.",
     Fault.CLOCK_BACK: "The same, in the other direction.",
 }
 

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import cast
 
 from sqlalchemy import text
@@ -14,6 +15,7 @@ from assent import Outcome, names
 from assent.contracts import RuledKind
 from assent.errors import AssentError
 from ledger.engine import reading
+from tests.clocks import SteppedClock
 from tests.conftest import OPERATOR, Service
 from tests.faults.gates import LedgerProxy
 from tests.faults.plans import Asked, Blow, Plan
@@ -24,6 +26,8 @@ from tests.test_resets import reset
 
 _BROUGHT = 15.0
 """How long a call may take to its moment; one that something else holds up is struck where it is."""
+_SAFE = ("safe", "lost", "outlives")
+"""The tools that may begin again."""
 _OVERTAKEN = 8.0
 """How long a stopped or silent worker is left so, unless everything ended before."""
 
@@ -56,10 +60,11 @@ class Schedule:
             hands += await self._strike(hands[0])
             await self._let_go(hands[0])
             await asyncio.gather(*(self._end(call) for call in self._calls))
+            await self._stage.allow(queue)
             await hands[0].process.kill()  # whoever is given up on cannot surprise an operator any more
             found = await self._violations()
             if len(hands) == 1:
-                hands.append(await self._stage.hand(queue))
+                hands.append(await self._relief(queue))
             found += await self._settle()
             found += await self._reset_at_end()
         finally:
@@ -102,7 +107,7 @@ class Schedule:
             case Blow.KILL:
                 await hand.process.kill()
             case Blow.STOP:
-                relief = await stage.hand(hand.queue)  # first: a stopped process may hold SQLite's one lock
+                relief = await self._relief(hand.queue)  # first: a stopped process may hold SQLite's one lock
                 hand.process.send(signal.SIGSTOP)
                 for call in self._calls:
                     for gate in call.case.gates:
@@ -131,6 +136,9 @@ class Schedule:
                     await stage.approvals.kill()
                     await stage.renew_approvals()
                 return []
+            case Blow.DENY:
+                await stage.deny(hand.queue)
+                return []
             case Blow.RESET:
                 for call in self._calls:
                     with suppress(Exception):  # one that has no such task cannot be reset to it
@@ -139,7 +147,14 @@ class Schedule:
         if plan.open_first:
             for call in self._calls:
                 call.case.let_end()
-        return [await stage.hand(hand.queue)]
+        return [await self._relief(hand.queue)]
+
+    async def _relief(self, queue: str) -> Hand:
+        """A worker that comes to help; its clock may be wrong."""
+        if not self._plan.hours_ahead:
+            return await self._stage.hand(queue)
+        clock = SteppedClock(self._stage.directory / f"clock-{queue}", timedelta(hours=self._plan.hours_ahead))
+        return await self._stage.hand(queue, **clock.environment)
 
     async def _overtaken(self) -> None:
         """Wait until every call was tried by another attempt, or has ended."""
@@ -184,7 +199,7 @@ class Schedule:
                 "called failed by an open claim": status == "failed" and state not in ("closed", "failed"),
                 "frozen, and the ledger knows": status == "frozen"
                 and "unknown" not in (state, answer)
-                and tool != "probed",  # its review may have found out since
+                and tool not in ("probed", "outlives"),  # its review may have found out since
                 "unknown, and called done or failed": state == "unknown" and status != "frozen",
                 "left started": state == "started",
                 "an ending that nothing led to": status not in ("executed", "replayed", "failed", "frozen"),
@@ -205,7 +220,7 @@ class Schedule:
         return [
             f"{call.asked.tool} took effect {call.case.effects}"
             for call in self._calls
-            if len(call.case.effects) > 1 or (call.asked.tool != "safe" and call.case.effects.total() > 1)
+            if len(call.case.effects) > 1 or (call.asked.tool not in _SAFE and call.case.effects.total() > 1)
         ]
 
     async def _claim(self, case: Case) -> tuple[str | None, str | None]:
@@ -223,12 +238,13 @@ class Schedule:
             assert call.outcome is not None
             if call.outcome.status.value != "frozen":
                 continue
-            case, truth = call.case, "executed" if call.case.effects else "not_executed"
+            case = call.case
             before = case.effects.total()
             retried = self._plan.settles == "retry" and await self._retried(case)
-            if retried and call.asked.tool != "safe" and before:
+            if retried and call.asked.tool not in _SAFE and before:
                 found.append("a call that took effect was tried again")
-            if not retried:
+            if not retried or not await self._came_of_it(case):
+                truth = "executed" if call.case.effects else "not_executed"
                 await case.handle.settle(truth, operator=OPERATOR, reason="counted", content="as counted")
             settlement = await asyncio.wait_for(case.handle.settlement(), 150)
             if (settlement.kind.value == "executed") != bool(case.effects):
@@ -242,6 +258,19 @@ class Schedule:
         except AssentError:
             return False
         return ruled.kind is RuledKind.RETRYING
+
+    async def _came_of_it(self, case: Case) -> bool:
+        """Whether it is settled what came of trying again; else it is unknown again, or still is."""
+
+        async def over() -> str | None:
+            if await self._stage.ledger.settlement(case.handle.id) is not None:
+                return "settled"
+            chain = await self._stage.ledger.chain_sights(case.handle.id)
+            tried = await self._stage.ledger.sights(case.handle.id)
+            ended = any(sight.consent != case.handle.id and sight.ended_at for sight in (*chain, *tried))
+            return "unknown" if ended and chain[-1].state == "unknown" else None
+
+        return await until(over, 150) == "settled"
 
     async def _reset_at_end(self) -> list[str]:
         found = []

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from sqlalchemy import make_url, text
 from temporalio.client import Client
 
 from assent import ApprovalHandle, Assent, Outcome, names
+from assent.payload import sha256
 from assent.settings import Settings
 from ledger import Ledger, MessageKind, Slot
 from ledger.engine import reading
@@ -108,11 +110,13 @@ class Stage:
         settings: Mapping[str, str],
     ) -> None:
         self.client, self.address, self.url, self.chat = client, address, url, chat
-        self._directory = directory
+        self.directory = directory
         self._settings = settings
         self._stack = AsyncExitStack()
         self._looked_at: list[Case] = []
         self._started = self._asked = 0
+        self._denied: set[str] = set()
+        self._ruling = asyncio.Lock()
         self.ledger = Ledger.open(url)
 
     async def open(self) -> None:
@@ -123,6 +127,24 @@ class Stage:
 
     async def renew_approvals(self) -> None:
         self.approvals = await self.start("approvals", self.address, self.url)
+
+    async def deny(self, queue: str) -> None:
+        """Let the policy stop the tools of a queue; nobody else's."""
+        self._denied.add(queue)
+        await self._put_policy()
+
+    async def allow(self, queue: str) -> None:
+        if queue in self._denied:
+            self._denied.remove(queue)
+            await self._put_policy()
+
+    async def _put_policy(self) -> None:
+        async with self._ruling:
+            rules = [
+                f'[[rule]]\nname = "stop {queue}"\ntools = ["{queue}.*"]\nexecution = "deny"\n'
+                for queue in sorted(self._denied)
+            ]
+            await self.ledger.put_policy("".join(rules), sha256("".join(rules)), datetime.now(UTC))
 
     async def close(self) -> None:
         await self._stack.aclose()
@@ -150,7 +172,7 @@ class Stage:
     async def start(self, kind: str, address: str, url: str, **more: str) -> Worker:
         """Start `python -m workers.{kind}`, and wait until it serves."""
         self._started += 1
-        log = self._directory / f"{kind}-{self._started}.log"
+        log = self.directory / f"{kind}-{self._started}.log"
         settings = {**(settings_of(self.chat.url) if self.chat else {}), **self._settings}
         environment = worker_environment(
             TEMPORAL_ADDRESS=address,
@@ -185,7 +207,7 @@ class Stage:
     ) -> Case:
         """A call that was asked for and shown, and not decided yet."""
         self._asked += 1
-        path = path or self._directory / f"{hand.queue}-{moment.name}-{tool}-{self._asked}"
+        path = path or self.directory / f"{hand.queue}-{moment.name}-{tool}-{self._asked}"
         case = Case(moment, f"{hand.queue}.{tool}", path, path.with_suffix(".gate"), more)
         await self._request(case)
         return case

@@ -71,3 +71,29 @@ def probed(path: str, gate: str, ctx: ToolContext) -> str:
     _take_effect(path, ctx)
     _pass(gate)
     raise ConnectionError("the line is dead")
+
+
+@tool(name=f"{QUEUE}.lost", queue=QUEUE, timeout=TIMEOUT, retry_safe=True, attempts=1)
+def lost(path: str, gate: str, ctx: ToolContext) -> ToolResult:
+    """Take effect, and raise when the gate opens; whoever begins it again does not even get through."""
+    if Path(path).exists():
+        return ToolResult(ToolOutcome.FAILED, "no connection")
+    _take_effect(path, ctx)
+    _pass(gate)
+    raise ConnectionError("the answer is lost")
+
+
+def _count(ctx: ToolContext, path: str, gate: str) -> ProbeResult | ProbeAnswer:
+    """What the outside world says at this moment: that it has happened, or that it has not."""
+    found = _look(ctx, path, gate)
+    return found if found.answer is ProbeAnswer.EXECUTED else ProbeAnswer.NOT_EXECUTED
+
+
+@tool(name=f"{QUEUE}.outlives", queue=QUEUE, timeout=timedelta(seconds=2), retry_safe=True, attempts=2, probe=_count)
+def outlives(path: str, gate: str, ctx: ToolContext) -> str:
+    """Take effect when the gate opens, in a thread that goes on after its time; a second attempt raises at once."""
+    if ctx.attempt > 1:
+        raise ConnectionError("the line is dead")
+    _pass(gate)
+    _take_effect(path, ctx)
+    return "done"

@@ -7,7 +7,7 @@ The workflows, the activities, the sweeper and the ledger are the product's own;
   seed makes the same history. Each process has a clock of its own, which may be hours off; the database has another.
 - `database`: the ledger on SQLite in memory, without threads; one transaction is one step.
 - `temporal`: a server that runs workflows and activities, counts their timeouts and heartbeats, tries again, resets,
-  terminates and forgets.
+  terminates and forgets; `seen` is what workflows and clients see of it, `processes` what runs their activities.
 - `outside`: what tools change. A body has a *true* effect at a true time, before, within or after its timeout, or
   never, and says something of it: the truth, or that it cannot tell. A probe says what was so when it looked.
 - `plans`: what is asked for, what goes wrong and who says what, drawn from a seed; a plan is data, so it can be printed

@@ -32,16 +32,17 @@ from tests.world.oracle import Oracle
 from tests.world.outside import Outside
 from tests.world.plans import Blow, Fault, Plan
 from tests.world.processes import Process
-from tests.world.temporal import Client, Run, Temporal, pretended
+from tests.world.seen import Client, pretended
+from tests.world.temporal import Run, Temporal
 from workers import sweeping
 
 ME = Identity(open_id="ou_me")
 OPERATOR = Identity(open_id="ou_operator")
-_LONG = 4000.0
+_LONG = 2500.0
 """When all that goes wrong has gone wrong, and everyone is well again."""
-_WELL = 8000.0
+_WELL = 4500.0
 """When whatever was begun has ended, so that an operator who looks sees what is true."""
-_END = 14_000.0
+_END = 8000.0
 _STEPS = ((0.90, 0.005), (0.97, 0.5), (0.995, 4.0), (1.0, 90.0))
 """How long a step takes at most, in so many of all cases."""
 _DENIED = '[[rule]]\nname = "stop"\ntools = ["{}"]\nexecution = "deny"\n'
@@ -343,7 +344,7 @@ class History:
         while True:
             with suppress(Exception):
                 await self._sweep(process)
-            await asyncio.sleep(120 if not self._is_over else 1200)
+            await asyncio.sleep(600 if not self._is_over else 1500)
 
     async def _sweep(self, process: Process) -> None:
         await sweeping.sweep(self.client, process.ledger)

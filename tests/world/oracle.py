@@ -65,7 +65,7 @@ class Oracle:
     async def asked(self, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
         """After every transaction."""
         if name == "begin":
-            self._has_begun(*arguments[:2], answer)
+            self._has_begun(arguments[0], arguments[1], answer)
         await self.look()
 
     def _has_begun(self, call: ToolCall, holder: Any, beginning: Any) -> None:
@@ -123,9 +123,7 @@ class Oracle:
                 self.wrong("an outcome was changed")
             if text is not None:
                 self._hear(Outcome.model_validate_json(text))
-        counted = (
-            "SELECT (SELECT count(*) FROM settlements), (SELECT count(*) FROM claims), (SELECT count(*) FROM audit)"
-        )
+        counted = "SELECT (SELECT count(*) FROM settlements), (SELECT count(*) FROM claims WHERE answer IS NOT NULL)"
         seen = self._looking.execute(counted).fetchone()
         if seen == self._seen:
             return

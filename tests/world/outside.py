@@ -103,7 +103,7 @@ class Outside:
                 self._history.spawn(self._arrive(execution, script.effect_at - script.lasts))
         if script.end is End.NEVER:
             await process.sleep(10**7)
-        if script.end is End.RAISES or on_its_way:
+        if script.end is End.RAISES or (on_its_way and script.end is End.TRUTH):
             raise ConnectionError("the line is dead")
         knows_better = self._kind.retry_safe and script.end is not End.FAILS
         if took_effect or (knows_better and self.happened(execution.key)):

@@ -31,13 +31,13 @@ KINDS = {
     for kind in (
         Kind("plain", 10),
         Kind("stoppable", 10, stoppable=True),
-        Kind("slow", 600),
+        Kind("slow", 150),
         Kind("probed", 10, has_probe=True),
         Kind("flying", 10, has_probe=True, in_flight=IN_FLIGHT),
         Kind("safe", 10, retry_safe=True),
         Kind("safe_probed", 10, retry_safe=True, has_probe=True),
         Kind("safe_flying", 10, retry_safe=True, has_probe=True, in_flight=IN_FLIGHT),
-        Kind("safe_slow", 600, retry_safe=True, has_probe=True),
+        Kind("safe_slow", 150, retry_safe=True, has_probe=True),
     )
 }
 

@@ -47,7 +47,7 @@ STORIES = {
         seed=6,
         tool="slow",
         asked=(_FIRST, Asked(at=5.0, decided_after=0.5)),
-        scripts=(Script(lasts=500.0, effect_at=450.0),),
+        scripts=(Script(lasts=140.0, effect_at=130.0),),
         said=(Said(1.0, "not_executed"),),
         calm=True,
     ),

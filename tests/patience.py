@@ -1,0 +1,52 @@
+"""How long the tests wait for what has to come: as long as a busy machine may need, not as long as people would.
+
+The product gives up after seconds, says so, and may be asked again. The test processes share two cores with whatever
+else runs there: an answer that comes late is no fault. What a limit does once it has passed is tested with short ones.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from temporalio.worker._workflow import _WorkflowWorker
+
+from assent import handle, remote, temporal_door, temporal_reviews
+from workers import approvals_api, desk
+
+PATIENCE = timedelta(minutes=2)
+"""How long a verdict is waited for where there has to be one."""
+
+_WORKFLOWS_MAY_TAKE = 20
+"""Seconds in which a workflow must yield. Six test processes share two cores: a thread may wait two for its turn."""
+
+
+def be_patient() -> None:
+    """In this process; those that it starts keep the limits that they have in production."""
+    door, over_http = temporal_door.TemporalDoor, remote.HttpDoor
+    door.state.__defaults__ = door._recall.__defaults__ = (PATIENCE,)
+    handle.ApprovalHandle.submit.__kwdefaults__ = {"answer_within": PATIENCE}
+    over_http._insist.__kwdefaults__ = {"patience": PATIENCE.total_seconds()}
+    for module, limit in (
+        (temporal_door, "_OPEN_WITHIN"),
+        (temporal_reviews, "_RULED_WITHIN"),
+        (desk, "STATE_WITHIN"),
+        (approvals_api, "STATE_WITHIN"),
+        (approvals_api, "_ANSWER_WITHIN"),
+        (approvals_api, "_TAKEN_WITHIN"),
+    ):
+        assert isinstance(getattr(module, limit), timedelta), limit
+        setattr(module, limit, PATIENCE)
+    approvals_api._SETTLED_WITHIN = PATIENCE.total_seconds()
+    _let_workflows_take_their_time()
+
+
+def _let_workflows_take_their_time() -> None:
+    made = _WorkflowWorker.__init__
+
+    def patient(self: _WorkflowWorker, **given: Any) -> None:
+        made(self, **given)
+        assert self._deadlock_timeout_seconds == 2, "Temporal's SDK changed: look here again"
+        self._deadlock_timeout_seconds = _WORKFLOWS_MAY_TAKE
+
+    _WorkflowWorker.__init__ = patient  # type: ignore[method-assign]

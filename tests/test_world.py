@@ -1,0 +1,71 @@
+"""The generated world: what must hold, held against the truth; see tests/world."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.world.history import acted_out
+from tests.world.oracle import Oracle
+from tests.world.outside import Execution
+from tests.world.plans import KINDS, Asked, Blow, End, Plan, Script, drawn
+from tests.world.stories import STORIES
+
+SAMPLE = range(1, 31)
+"""The seeds of every run; `make world` draws others."""
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_what_was_once_broken_holds(name: str) -> None:
+    history = acted_out(STORIES[name])
+    assert history.outside.executions, "the story is told"
+    assert history.violations == [], "\n".join(history.notes)
+
+
+def test_a_sample_of_histories_violates_nothing() -> None:
+    for seed in SAMPLE:
+        history = acted_out(drawn(seed))
+        assert history.violations == [], f"{drawn(seed)}\n" + "\n".join(history.notes)
+
+
+def test_a_seed_makes_the_same_history_again() -> None:
+    for seed in (3, 7):
+        first, second = acted_out(drawn(seed)), acted_out(drawn(seed))
+        assert first.notes == second.notes
+        assert first.outside.effects == second.outside.effects
+
+
+def test_seeds_draw_everything_there_is() -> None:
+    plans = [drawn(seed) for seed in range(600)]
+    assert plans == [drawn(seed) for seed in range(600)]
+    assert {plan.tool for plan in plans} == set(KINDS)
+    assert {fault.blow for plan in plans for fault in plan.faults} == set(Blow)
+    assert {script.end for plan in plans for script in plan.scripts} == set(End)
+    assert {said.kind for plan in plans for said in plan.said} == {"retry", "truth", "executed", "not_executed"}
+
+
+def test_the_oracle_notices_what_is_wrong() -> None:
+    """An effect that nobody in the service knows of, after everybody was told that there was none."""
+    plan = Plan(seed=0, tool="plain", asked=(Asked(0.0, 0.5),), scripts=(Script(0.5, None),), calm=True)
+    history = acted_out(plan)
+    assert history.violations == []
+    assert [note.split("TOLD ")[1] for note in history.notes if "TOLD" in note] == [
+        "a0: failed (the tool ended with failed)"
+    ]
+    (execution,) = history.outside.executions
+    assert isinstance(execution, Execution)
+    assert isinstance(history.oracle, Oracle)
+    assert _wrong_after_all(plan) == ["it took effect after an approval of its key was called failed"]
+
+
+def _wrong_after_all(plan: Plan) -> list[str]:
+    from dataclasses import replace
+
+    liar = replace(plan, scripts=(Script(0.5, 100.0, End.FAILS),))
+    return acted_out(liar).violations
+
+
+def test_a_plan_is_cut_down_one_thing_at_a_time() -> None:
+    plan = drawn(5)
+    for smaller in plan.smaller():
+        assert smaller != plan
+        assert len(str(smaller)) <= len(str(plan)) + 10

@@ -13,6 +13,7 @@ from assent.contracts import DecisionKind, Identity, Phase, Risk, Stage, State, 
 from assent.errors import InvalidRequest
 from assent.handle import ApprovalHandle
 from assent.inbox import awaits
+from assent.safe import one_line
 from assent.temporal_door import TemporalDoor
 
 _SHORT_HASH = 12
@@ -72,7 +73,7 @@ class _Clerk:
             try:
                 verdict = await self._submit(handle, state, stage, said)
             except InvalidRequest as error:
-                click.echo(sentences.visible(f"Not sent: {error}"), err=True)
+                click.echo(one_line(f"Not sent: {error}"), err=True)
                 continue
             kind = DecisionKind(said["kind"])
             click.echo(sentences.verdict_sentence(verdict, state.approval_id, kind, self._actor, stage), err=True)
@@ -95,7 +96,7 @@ class _Clerk:
             return True
         result = await self._door.result(state.approval_id, actor=self._actor)
         if result is not None:
-            tables.print_for_people(tables.result_page(result), to_stderr=True)
+            tables.print_for_people(tables.result_page(result, state), to_stderr=True)
         return result is not None
 
     async def _ask(self, state: State, stage: Stage) -> dict[str, Any] | None:
@@ -139,5 +140,5 @@ async def _typed_arguments(given: str) -> dict[str, Any] | None:
             raise ValueError("standard input is this terminal; write JSON or @file")
         return typed.arguments(given)
     except ValueError as error:
-        click.echo(sentences.visible(f"Not sent: {error}"), err=True)
+        click.echo(one_line(f"Not sent: {error}"), err=True)
         return None

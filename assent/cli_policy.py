@@ -18,7 +18,7 @@ from assent.listings import Listing
 from assent.payload import canonical_payload
 from assent.policy import NO_RULES, Asking, Effective, InvalidPolicy, Rules, Trial
 from assent.policy_file import WrittenRule
-from assent.sentences import visible
+from assent.safe import one_line
 from assent.tables import coloured, span, table_of, text
 from assent.temporal_door import TemporalDoor
 
@@ -78,7 +78,7 @@ async def _explain(
     """Say which rule applies to a call of TOOL and why, and what holds for it."""
     manifest = next((found for found in await door.manifests() if found.name == tool), None)
     if manifest is None:
-        sentence = f"No worker has published a tool named {visible(repr(tool))}."
+        sentence = f"No worker has published a tool named {one_line(repr(tool))}."
         return cli.Answer(sentence, {"tool": tool, "known": False}, cli.Exit.NOT_FOUND, to_stderr=True)
     if rules is None:
         rules = Rules.published(await door.policy())

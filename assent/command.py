@@ -26,7 +26,6 @@ from assent.contracts import (
     DecisionKind,
     Id,
     Identity,
-    Outcome,
     Phase,
     Remember,
     Settlement,
@@ -46,8 +45,10 @@ from assent.errors import (
     Unavailable,
 )
 from assent.handle import ApprovalHandle
+from assent.masking import MASK
 from assent.payload import sha256
-from assent.sentences import verdict_sentence, visible
+from assent.safe import one_line
+from assent.sentences import verdict_sentence
 from assent.temporal_door import TemporalDoor
 
 __all__ = ["Exit", "cli", "cli_frozen", "cli_grants", "cli_inbox", "cli_policy", "main"]
@@ -105,7 +106,7 @@ async def _request(door: TemporalDoor, tool: str, arguments: dict[str, Any], wai
         return await _ended(handle)
     state = await _as_taken(handle)
     if state is None:
-        sentence = f"Asked as {visible(handle.id)}. No worker has taken it yet; it is kept until one does."
+        sentence = f"Asked as {one_line(handle.id)}. No worker has taken it yet; it is kept until one does."
         return Answer(sentence, {"approval_id": handle.id, "tool": tool, "phase": None, "status": None})
     return Answer(
         tables.approval_page(state), tables.state_data(state), _EXIT_OF_STATUS.get(state.status, Exit.REFUSED)
@@ -182,7 +183,7 @@ async def _decide(door: TemporalDoor, approval_id: str, decision: str, seen: str
     _refuse_half_a_decision(kind, said)
     handle = Assent(door).approval(approval_id)
     payload_sha256 = await _hash(handle, seen, stage)
-    if tables.MASK in (said["arguments"] or {}).values():
+    if MASK in (said["arguments"] or {}).values():
         said["arguments"] = tables.unmasked(said["arguments"], await handle.state())
     verdict = await handle.decide(kind, payload_sha256=payload_sha256, surface=Surface.COMMAND_LINE, **said)
     code = EXIT_OF_VERDICT.get(verdict.kind, Exit.REFUSED)
@@ -217,8 +218,8 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
                 await handle.outcome()
         state = await handle.state()
     if state.status is Status.CANCELLED:
-        return Answer(f"Cancelled {visible(approval_id)}.", tables.state_data(state))
-    sentence = f"Not cancelled: {visible(approval_id)} is {state.status or state.phase}."
+        return Answer(f"Cancelled {one_line(approval_id)}.", tables.state_data(state))
+    sentence = f"Not cancelled: {one_line(approval_id)} is {state.status or state.phase}."
     return Answer(sentence, tables.state_data(state), Exit.REFUSED, to_stderr=True)
 
 
@@ -294,16 +295,11 @@ def _token(
 
 
 async def _ended(handle: ApprovalHandle) -> Answer:
-    click.echo(f"Asked as {visible(handle.id)}. Ctrl-C ends the waiting, not the request.", err=True)
+    click.echo(f"Asked as {one_line(handle.id)}. Ctrl-C ends the waiting, not the request.", err=True)
     outcome = await handle.outcome()
     code = _EXIT_OF_STATUS.get(outcome.status, Exit.REFUSED)
-    sensitive = await _sensitive(handle, outcome)
-    return Answer(tables.outcome_page(outcome, sensitive), tables.outcome_data(outcome, sensitive), code)
-
-
-async def _sensitive(handle: ApprovalHandle, outcome: Outcome) -> tuple[str, ...]:
-    """Which of the arguments that an outcome names are not to be shown."""
-    return (await handle.state()).sensitive if outcome.edit else ()
+    state = await handle.state()
+    return Answer(tables.outcome_page(outcome, state), tables.outcome_data(outcome, state.sensitive), code)
 
 
 async def _as_taken(handle: ApprovalHandle) -> State | None:
@@ -369,5 +365,5 @@ def _exit_of(error: Exception) -> Exit:
 
 
 def _say(sentence: str, code: Exit) -> Exit:
-    click.echo(f"assent: {visible(sentence)}", err=True)
+    click.echo(f"assent: {one_line(sentence)}", err=True)
     return code

@@ -446,11 +446,12 @@ class FrozenCall(Frozen):
     probes: int = 0
     reminders: int = 0
     settlement: Settlement | None = None
+    sensitive: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, plan: Plan, call: ToolCall, **known: Any) -> Self:
         """A plan's call of which nobody knows whether it took effect."""
-        shared = ("queue", "risk", "has_probe", "probe_for", "heartbeat_timeout", "remind_every")
+        shared = ("queue", "risk", "has_probe", "probe_for", "heartbeat_timeout", "remind_every", "sensitive")
         known["error"] = known["error"][:2000] if known["error"] else None
         return cls(call=call, has_cards=bool(plan.addresses), **{name: getattr(plan, name) for name in shared}, **known)
 

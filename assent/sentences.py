@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from assent.contracts import (
     DecisionKind,
     Identity,
@@ -17,22 +15,14 @@ from assent.contracts import (
     VerdictKind,
 )
 from assent.messages import RevokedKind
-
-
-def visible(text: str) -> str:
-    """The text on one line; whatever could hide, reorder or fake a part of it is written as JSON's escape."""
-    return "".join(c if c.isprintable() or c == "\u3000" else _escape(c) for c in text)
-
-
-def _escape(character: str) -> str:
-    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
+from assent.safe import one_line
 
 
 def verdict_sentence(
     verdict: Verdict, approval_id: str, kind: DecisionKind, actor: Identity, stage: Stage = Stage.CALL
 ) -> str:
     """What became of a decision."""
-    look = f"assent show {visible(approval_id)}"
+    look = f"assent show {one_line(approval_id)}"
     match verdict.kind:
         case VerdictKind.ACCEPTED:
             return f"{_done(verdict, kind, stage)} What became of it: {look}"
@@ -44,9 +34,9 @@ def verdict_sentence(
             what = "result that waits" if stage is Stage.RESULT else "call as it stands"
             return f"Not counted: the hash is not that of the {what}. Look at it again: {look}"
         case VerdictKind.FORBIDDEN:
-            return f"Not counted: {visible(str(actor))} may not decide this. Who may: {look}"
+            return f"Not counted: {one_line(str(actor))} may not decide this. Who may: {look}"
         case VerdictKind.INVALID:
-            why = visible(verdict.reason) if verdict.reason else "what it asks for cannot be"
+            why = one_line(verdict.reason) if verdict.reason else "what it asks for cannot be"
             return f"Not counted: {why}. It still waits: {look}"
         case VerdictKind.ALREADY_DECIDED:
             return f"Not counted: {_already(verdict)}."
@@ -57,7 +47,7 @@ def verdict_sentence(
         case VerdictKind.EXPIRED:
             return "Not counted: the deadline has passed."
         case VerdictKind.MISSING:
-            return f"approval {visible(repr(approval_id))} is not known."
+            return f"approval {one_line(repr(approval_id))} is not known."
 
 
 def _done(verdict: Verdict, kind: DecisionKind, stage: Stage) -> str:
@@ -77,7 +67,7 @@ def _done(verdict: Verdict, kind: DecisionKind, stage: Stage) -> str:
 
 
 def _already(verdict: Verdict) -> str:
-    who = f"{visible(str(verdict.decided_by))} has already decided" if verdict.decided_by else "it was already decided"
+    who = f"{one_line(str(verdict.decided_by))} has already decided" if verdict.decided_by else "it was already decided"
     return f"{who}, and it ended as {verdict.status}" if verdict.status else who
 
 
@@ -87,9 +77,9 @@ def ruled_sentence(ruled: Ruled, approval_id: str, operator: Identity) -> str:
         case RuledKind.SETTLED:
             return f"Settled: {happened(ruled.settlement)}."
         case RuledKind.RETRYING:
-            return f"It is being tried again. What became of it: assent show {visible(approval_id)}"
+            return f"It is being tried again. What became of it: assent show {one_line(approval_id)}"
         case RuledKind.FORBIDDEN:
-            return f"Not settled: {visible(str(operator))} is no operator (ASSENT_OPERATORS)."
+            return f"Not settled: {one_line(str(operator))} is no operator (ASSENT_OPERATORS)."
         case RuledKind.ALREADY_SETTLED:
             return f"Not settled: {settler(ruled.settlement)} settled it before: {happened(ruled.settlement)}."
 
@@ -104,17 +94,17 @@ def happened(settlement: Settlement | None) -> str:
 def settler(settlement: Settlement | None) -> str:
     """Who found it out."""
     person = settlement.settled_by if settlement else None
-    return visible(str(person)) if person else "the tool's probe"
+    return one_line(str(person)) if person else "the tool's probe"
 
 
 def revoked_sentence(kind: RevokedKind, grant_id: str, actor: Identity) -> str:
     """What became of the wish to revoke a grant."""
     match kind:
         case RevokedKind.REVOKED:
-            return f"Revoked {visible(grant_id)}: from now on somebody is asked again."
+            return f"Revoked {one_line(grant_id)}: from now on somebody is asked again."
         case RevokedKind.ALREADY_REVOKED:
-            return f"{visible(grant_id)} was revoked before."
+            return f"{one_line(grant_id)} was revoked before."
         case RevokedKind.FORBIDDEN:
-            return f"Not revoked: {visible(grant_id)} is not for {visible(str(actor))} to revoke."
+            return f"Not revoked: {one_line(grant_id)} is not for {one_line(str(actor))} to revoke."
         case RevokedKind.MISSING:
-            return f"grant {visible(repr(grant_id))} is not known. See: assent grants"
+            return f"grant {one_line(repr(grant_id))} is not known. See: assent grants"

@@ -25,10 +25,10 @@ from assent.contracts import (
     Status,
     VerdictKind,
 )
-from assent.sentences import happened, settler, visible
+from assent.masking import MASK, Mask
+from assent.safe import one_line
+from assent.sentences import happened, settler
 
-MASK = "•••"
-"""What stands in the place of a sensitive argument."""
 UNLIMITED = 1_000_000
 """The width of a pipe: nothing is wrapped or cut where no terminal asks for it."""
 MAY_GO_ON = "The worker that ran it is not known to be dead: the call may still take effect."
@@ -73,8 +73,16 @@ def print_for_people(shown: RenderableType, *, to_stderr: bool = False) -> None:
 def print_for_programs(data: object) -> None:
     """Print JSON; characters that a terminal would obey or hide are written as escapes."""
     lines = json.dumps(data, ensure_ascii=False, indent=2).split("\n")
-    sys.stdout.write("".join(f"{visible(line)}\n" for line in lines))
+    sys.stdout.write("".join(f"{_as_escapes(line)}\n" for line in lines))
     sys.stdout.flush()
+
+
+def _as_escapes(line: str) -> str:
+    return "".join(c if c.isprintable() or c == "\u3000" else _escape(c) for c in line)
+
+
+def _escape(character: str) -> str:
+    return "\\u007f" if character == "\x7f" else json.dumps(character)[1:-1]
 
 
 def state_data(state: State) -> dict[str, Any]:
@@ -108,6 +116,9 @@ def masked(payload: str, sensitive: Sequence[str]) -> dict[str, Any]:
 
 def approval_page(state: State, outcome: Outcome | None = None, settlement: Settlement | None = None) -> RenderableType:
     """One approval: what it is, what would run, what was decided, how it ended."""
+    mask = Mask(state.payload, state.sensitive)
+    outcome = mask.outcome(outcome) if outcome else None
+    settlement = mask.settlement(settlement) if settlement else None
     parts = [call_page(state, outcome)]
     if state.decisions:
         parts.append(_section("Decisions", _decisions_table(state.decisions)))
@@ -120,6 +131,9 @@ def approval_page(state: State, outcome: Outcome | None = None, settlement: Sett
 
 def call_page(state: State, outcome: Outcome | None = None) -> RenderableType:
     """What an approval is about, and what would run."""
+    mask = Mask(state.payload, state.sensitive)
+    said = {name: mask.text(getattr(state, name) or "") or None for name in ("reason", "request_reason")}
+    state = state.model_copy(update=said)
     parts: list[RenderableType] = [_facts(state, outcome)]
     if state.warnings:
         parts.append(_section("Warnings", *(text(warning, "bold red") for warning in state.warnings)))
@@ -131,13 +145,19 @@ def call_page(state: State, outcome: Outcome | None = None) -> RenderableType:
     return Group(*parts)
 
 
-def result_page(result: str) -> RenderableType:
-    """A result that waits to be released, whole."""
+def result_page(result: str, state: State) -> RenderableType:
+    """A result that waits to be released, whole, but for the values that are nobody's to see."""
+    result = Mask(state.payload, state.sensitive).text(result)
     return _section("Result, not yet released", *(text(line) for line in result.split("\n")))
 
 
-def outcome_page(outcome: Outcome, sensitive: Sequence[str] = ()) -> RenderableType:
-    """How an approval ended, and what came of it."""
+def outcome_page(outcome: Outcome, state: State | None = None) -> RenderableType:
+    """How an approval ended, and what came of it.
+
+    state: what it was about, where that is known: it names the values that are nobody's to see.
+    """
+    sensitive = state.sensitive if state else ()
+    outcome = Mask(state.payload, sensitive).outcome(outcome) if state else outcome
     facts = _pairs(
         {
             "Approval": text(outcome.approval_id),
@@ -337,4 +357,4 @@ def coloured(word: str) -> Text:
 
 def text(said: str, style: str = "") -> Text:
     """Words of others, on one line and with nothing hidden in them."""
-    return Text(visible(said), style)
+    return Text(one_line(said), style)

@@ -7,17 +7,19 @@ import re
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from assent.contracts import Plan
+from assent.contracts import Plan, Risk
+from assent.masking import MASK
 from cards.elements import Element, bold, div, markdown, panel, row, tags, to_json, weight
 from cards.safe import markdown as escaped
 from cards.safe import one_line, shortened, size, visible
 from cards.wording import Both, Wording
 
-MASK = "•••"
 MOST_ROWS = 20
 """Arguments beyond these are shown together, as one JSON text: a card holds 200 elements."""
 _INLINE_CHARACTERS = 240
 _INLINE_LINES = 6
+_BEGINNING, _END = 240, 160
+"""Characters of a long argument that stand open where much depends on it."""
 _TARGET_CHARACTERS = 40
 _NAMES_BYTES = 1000
 """Room for the names of what a card could not hold, in one language."""
@@ -33,6 +35,14 @@ _SALIENT = {word: rank for rank, word in enumerate(_WORDS.split())}
 """Words in an argument's name that tell what a call is about, the most telling first."""
 
 
+class Ends(NamedTuple):
+    """The beginning and the end of a long value, and how many characters lie between."""
+
+    beginning: str
+    between: int
+    end: str
+
+
 class Argument(NamedTuple):
     """One argument as people read it."""
 
@@ -43,6 +53,8 @@ class Argument(NamedTuple):
     bytes: int
     masked: bool
     is_scalar: bool
+    ends: Ends | None = None
+    """Where it is long and much depends on it, what stands open on the card."""
 
     @property
     def is_short(self) -> bool:
@@ -58,7 +70,8 @@ class Fitted(NamedTuple):
 
 def arguments_of(plan: Plan) -> list[Argument]:
     """The arguments of the call, in the payload's order."""
-    return [_argument(name, value, name in plan.sensitive) for name, value in _values(plan).items()]
+    is_open = plan.risk is Risk.HIGH
+    return [_argument(name, value, name in plan.sensitive, is_open) for name, value in _values(plan).items()]
 
 
 def _values(plan: Plan) -> dict[str, Any]:
@@ -66,11 +79,20 @@ def _values(plan: Plan) -> dict[str, Any]:
     return values
 
 
-def _argument(name: str, value: Any, masked: bool) -> Argument:
+def _argument(name: str, value: Any, masked: bool, is_open: bool) -> Argument:
     if masked:
         return Argument(name, MASK, MASK, 0, True, False)
     text = written(value)
-    return Argument(name, value, visible(text), len(text.encode()), False, not isinstance(value, dict | list))
+    is_scalar = not isinstance(value, dict | list)
+    found = Argument(name, value, visible(text), len(text.encode()), False, is_scalar)
+    return found._replace(ends=_ends(text)) if is_open and not found.is_short else found
+
+
+def _ends(text: str) -> Ends:
+    between = max(0, len(text) - _BEGINNING - _END)
+    if between == 0:
+        return Ends(visible(text), 0, "")
+    return Ends(visible(text[:_BEGINNING]), between, visible(text[-_END:]))
 
 
 def written(value: Any) -> str:
@@ -101,29 +123,64 @@ def fit(
 ) -> Fitted:
     """As many whole arguments as there is room for, the smallest first, shown in their order."""
     together = arguments[most_rows:]
-    rendered = [(each, _rendered(each, wording)) for each in arguments[:most_rows]]
-    chosen: set[str] = set()
-    for argument, element in sorted(rendered, key=lambda pair: len(pair[0].text)):
-        text = to_json(element)
-        cost, count = weight(text) + 1, tags(text)
-        if cost <= most_bytes and count <= most_tags:
-            chosen.add(argument.name)
-            most_bytes -= cost
-            most_tags -= count
-    elements = [element for argument, element in rendered if argument.name in chosen]
-    missing = [argument for argument, _ in rendered if argument.name not in chosen]
+    listed = arguments[:most_rows]
+    room = _Room(most_bytes, most_tags)
+    # The ends of the long ones first: a card that shows nothing of what matters most would be the worst.
+    ends = {each.name: row for each in listed if each.ends and room.takes(row := _open(each, each.ends, wording))}
+    rendered = {each.name: _rendered(each, wording) for each in listed if each.name in ends or not each.ends}
+    smallest_first = sorted((each for each in listed if each.name in rendered), key=lambda each: len(each.text))
+    chosen = {each.name for each in smallest_first if room.takes(rendered[each.name])}
+    elements = [
+        element
+        for each in listed
+        for element in (ends.get(each.name), rendered[each.name] if each.name in chosen else None)
+        if element is not None
+    ]
+    missing = [each for each in listed if each.name not in chosen]
     if together:
-        rest = _together(together, wording, most_bytes, most_tags)
+        rest = _together(together, wording, room.bytes, room.tags)
         elements, missing = elements + rest.elements, missing + rest.missing
     return Fitted(elements, missing)
 
 
-def _rendered(argument: Argument, wording: Wording) -> Element:
+class _Room:
+    """What is left of a card."""
+
+    def __init__(self, most_bytes: int, most_tags: int) -> None:
+        self.bytes = most_bytes
+        self.tags = most_tags
+
+    def takes(self, element: Element | None) -> bool:
+        """Whether there is room for an element, which is taken then."""
+        if element is None:
+            return True
+        text = to_json(element)
+        cost, count = weight(text) + 1, tags(text)
+        if cost > self.bytes or count > self.tags:
+            return False
+        self.bytes -= cost
+        self.tags -= count
+        return True
+
+
+def _open(argument: Argument, ends: Ends, wording: Wording) -> Element:
+    """The beginning and the end of a long argument, and how much lies between."""
+    shown = [div(ends.beginning)]
+    if ends.between:
+        between = wording("card.between", count=f"{ends.between:,}")
+        shown += [div(between, text_color="red"), div(ends.end)]
+    return row(as_markdown(argument.name), *shown)
+
+
+def _rendered(argument: Argument, wording: Wording) -> Element | None:
+    """An argument whole, or nothing where its ends are all of it."""
     name = as_markdown(argument.name)
     if argument.masked:
         return row(name, div(wording("card.masked"), text_color="grey"))
     if argument.is_short:
         return row(name, div(argument.text))
+    if argument.ends and not argument.ends.between:
+        return None
     title = wording("line.folded", name=bold(name), size=size(argument.bytes))
     return panel(markdown(title), [div(argument.text)])
 
@@ -158,7 +215,7 @@ def _as_json(argument: Argument) -> str:
 def _folded_text(arguments: list[Argument], lines: list[str], wording: Wording) -> Element:
     text = "\n".join(lines)
     title = wording("line.more_arguments", count=str(len(lines) or len(arguments)), size=size(len(text.encode())))
-    return panel(markdown(title), [div(text)])
+    return panel(markdown(title), [div(text)], expanded=any(each.ends for each in arguments))
 
 
 def names(missing: list[Argument], wording: Wording, others: list[Both]) -> Both:

@@ -7,6 +7,7 @@ import re
 from assent.contracts import Plan
 from cards.arguments import arguments_of
 from cards.building import left_out
+from cards.masking import hidden_call
 from cards.safe import LONGEST_ADDRESS, one_line, visible
 from cards.showing import File, Showing
 from cards.wording import Both, Wording
@@ -21,6 +22,7 @@ def overflow(plan: Plan, wording: Wording) -> File | None:
 
 
 def _text(plan: Plan, wording: Wording) -> str:
+    plan = hidden_call(plan)
     parts = [
         both(wording("file.title")),
         both(wording("file.note")),

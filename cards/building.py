@@ -10,6 +10,7 @@ from cards.editing import editing, fields_in
 from cards.elements import NO_ROOM, Element, Room, box, div, link, markdown, panel, row
 from cards.endings import ending, state_of
 from cards.framing import TOOL_CHARACTERS, Filled, Style, filled, fingerprint, framed, headed
+from cards.masking import hidden
 from cards.paragraphs import paragraph
 from cards.people import (
     approvers_row,
@@ -71,6 +72,7 @@ class _Draft:
     """A card before it is known which arguments it can hold."""
 
     def __init__(self, showing: Showing, wording: Wording, *, with_form: bool = False) -> None:
+        showing = hidden(showing)
         plan = showing.plan
         arguments = arguments_of(plan)
         self._showing = showing

@@ -12,6 +12,7 @@ from cards.controls import VALUE_VERSION, ask_twice, button, decision
 from cards.elements import Element, box, div, in_a_row, markdown, panel, row, tags, to_json, weight
 from cards.endings import ending, state_of
 from cards.framing import MOST_BYTES, MOST_TAGS, TOOL_CHARACTERS, Style, framed, headed
+from cards.masking import hidden
 from cards.paragraphs import paragraph
 from cards.people import approvers_row, deadline_row, first, named, requester_rows
 from cards.safe import fitting, one_line, shortened
@@ -107,6 +108,7 @@ def bundle_card(bundle_id: str, calls: tuple[BundledCall, ...], wording: Wording
 
 class _Draft:
     def __init__(self, bundle_id: str, calls: tuple[BundledCall, ...], wording: Wording, detail: _Detail) -> None:
+        calls = tuple(call.model_copy(update={"showing": hidden(call.showing)}) for call in calls)
         self._bundle_id = bundle_id
         self._calls = calls
         self._open = [call for call in calls if call.is_open]

@@ -6,7 +6,8 @@ import json
 from typing import Any, NamedTuple
 
 from assent.contracts import Edit
-from cards.arguments import MASK, as_markdown, written
+from assent.masking import MASK
+from cards.arguments import as_markdown, written
 from cards.elements import Element, box, div, markdown, row
 from cards.paragraphs import beginning
 from cards.people import named

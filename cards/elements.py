@@ -102,11 +102,11 @@ def _column(share: int, elements: list[Element]) -> Element:
     return {"tag": "column", "width": "weighted", "weight": share, "elements": elements}
 
 
-def panel(title: Element, elements: list[Element]) -> Element:
-    """Elements folded under a title."""
+def panel(title: Element, elements: list[Element], *, expanded: bool = False) -> Element:
+    """Elements under a title, folded unless they are *expanded*."""
     return {
         "tag": "collapsible_panel",
-        "expanded": False,
+        "expanded": expanded,
         "header": {
             "title": title,
             "icon": {"tag": "standard_icon", "token": "down-small-ccm_outlined", "size": "16px 16px"},

@@ -11,7 +11,7 @@ from cards.attachments import barred, both, section
 from cards.controls import bound, button, with_reason
 from cards.elements import Element, box, div, local_time, markdown, panel, row
 from cards.framing import TOOL_CHARACTERS, Style, filled, framed, headed
-from cards.masking import Mask
+from cards.masking import hidden_result, mask_of, readable, readable_start
 from cards.paragraphs import beginning, said
 from cards.people import deadline_row, named, requester_rows, reviewers_row
 from cards.safe import markdown as escaped
@@ -52,7 +52,7 @@ class _Result(NamedTuple):
 
 def result_card(showing: ResultShowing, wording: Wording) -> str:
     """The card of a result as it stands, as card JSON 2.0."""
-    draft = _Draft(showing, wording)
+    draft = _Draft(hidden_result(showing), wording)
     return filled(draft.arguments, wording, draft.card, is_cut=False, most_rows=_MOST_ROWS).text
 
 
@@ -81,9 +81,9 @@ def result_overflow(showing: ResultShowing, wording: Wording) -> File | None:
 def _result(showing: ResultShowing) -> _Result | None:
     if showing.content is None or showing.content == b"null":
         return None
-    mask, length = Mask(showing.plan), len(showing.content)
-    is_large = length > _LAID_OUT_BYTES
-    return _Result(mask.start(showing.content, _FILE_BYTES) if is_large else mask.json(showing.content), length)
+    mask, data = mask_of(showing.plan), showing.content
+    is_large = len(data) > _LAID_OUT_BYTES
+    return _Result(readable_start(data, _FILE_BYTES, mask) if is_large else readable(data, mask), len(data))
 
 
 def _state_of(showing: ResultShowing) -> str:
@@ -162,7 +162,7 @@ class _Draft:
 
     def _reported(self) -> list[Element]:
         error = self._showing.error
-        return said("card.error", Mask(self._showing.plan).text(error), self._say) if error else []
+        return said("card.error", error, self._say) if error else []
 
     def _returned(self) -> list[Element]:
         """The result, folded: all of it, or its beginning and where the rest is."""

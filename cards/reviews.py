@@ -7,6 +7,7 @@ from itertools import accumulate
 from cards.arguments import Argument, Fitted, arguments_of, names, target
 from cards.elements import Element, box, div, link, local_time, markdown, panel, row, weight
 from cards.framing import TOOL_CHARACTERS, Style, filled, fingerprint, framed, has_room, headed
+from cards.masking import hidden_review
 from cards.paragraphs import paragraph
 from cards.people import named, requester_rows
 from cards.safe import one_line, shortened, web_address
@@ -28,6 +29,7 @@ _STYLES = {
 
 def review_card(showing: ReviewShowing, wording: Wording) -> str:
     """The card of a frozen review as it stands, as card JSON 2.0."""
+    showing = hidden_review(showing)
     arguments = arguments_of(showing.plan)
     draft = _Draft(showing, wording, arguments, AMPLE)
     if not has_room(draft.card(Fitted([], []))):

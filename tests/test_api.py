@@ -19,7 +19,7 @@ from tests import parts
 from tests.conftest import ME, new_database, open_service
 from tests.tools import marks
 from tests.web import Web
-from workers.serving import MAX_BODY
+from workers.edge import MAX_BODY
 
 NARROW = {"open_id": "ou_narrow"}
 

@@ -71,6 +71,8 @@ VALUES = st.recursive(
 )
 UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 JOINS_EMOJI = "\u200d\ufe0f"
+ISOLATES = "\u2068\u2069"
+"""What keeps right-to-left letters from turning what stands beside them."""
 
 
 def storable(text: str) -> str:
@@ -94,8 +96,9 @@ def kept(text: str) -> dict[str, Any]:
 
     shown = check_card(check(text))
     for text in [*plain_texts(shown), *plain_texts(shown, "zh_cn"), *markdowns(shown), *markdowns(shown, "zh_cn")]:
-        unseen = {c for c in text if unicodedata.category(c) in UNSEEN and c not in "\n\t" + JOINS_EMOJI}
+        unseen = {c for c in text if unicodedata.category(c) in UNSEEN and c not in "\n\t" + JOINS_EMOJI + ISOLATES}
         assert not unseen, unseen
+        assert text.count(ISOLATES[0]) == text.count(ISOLATES[1]), text
     return shown
 
 

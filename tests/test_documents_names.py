@@ -44,7 +44,7 @@ from tests.documents import (
     slug,
 )
 from tests.web import write_tokens
-from workers import api, dev, serving, webhook
+from workers import api, dev, edge, webhook
 from workflows.post import FRESH_FOR
 
 # The commands, variables and names exist
@@ -134,7 +134,7 @@ async def test_endpoints_fields_and_errors_are_those_of_the_api(tmp_path: Path) 
         "LedgerNeeded",
     }
     assert f"{MAX_WAIT} at most" in section(API, "Waiting")
-    assert serving.MAX_BODY == 1_000_000
+    assert edge.MAX_BODY == 1_000_000
     assert "1 MB" in section(API, "Asking")
 
 

@@ -26,8 +26,8 @@ from tests.feishu import Office, buttons, open_office, settings_of, simulated
 from tests.tools import marks
 from tests.web import TOKEN, Web, click_event, sealed, signed
 from workers import api, webhook
+from workers.edge import MAX_BODY
 from workers.process import Misconfigured
-from workers.serving import MAX_BODY
 from workers.webhook import create_app
 
 WORDING = Wording.load()

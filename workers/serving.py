@@ -1,4 +1,4 @@
-"""What both doors do alike: bounded bodies, health, a server that drains."""
+"""What both doors do alike: an edge, health, a server that drains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 
 import uvicorn
 from fastapi import FastAPI
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from temporalio.api.enums.v1 import TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
@@ -24,15 +23,13 @@ from assent.names import APPROVALS_QUEUE
 from assent.problems import Code
 from assent.settings import Settings
 from workers import problems, process
+from workers.edge import Edge, server_config
 
 _log = logging.getLogger(__name__)
 
-MAX_BODY = 1_000_000
-"""The largest body that is read, in bytes."""
 _READY_WITHIN = timedelta(seconds=2)
 _POLLED_WITHIN = timedelta(seconds=90)
 """How long ago a worker may have asked for work and still count as there: one question takes up to a minute."""
-_DRAIN_SECONDS = 4
 
 
 def new_app(client: Client, description: str = "", *, described: bool = False) -> FastAPI:
@@ -47,35 +44,10 @@ def new_app(client: Client, description: str = "", *, described: bool = False) -
         redirect_slashes=False,
     )
     problems.install(app)
-    app.add_middleware(_Edge)
+    app.add_middleware(Edge)
     app.state.client = client
     app.add_api_route("/healthz", healthz, methods=["GET"], tags=["operation"])
     return app
-
-
-class _Edge:
-    """What is done with every request before it is looked at: its path stays as sent, its body stays bounded."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        left = MAX_BODY
-
-        async def bounded() -> Message:
-            nonlocal left
-            message = await receive()
-            left -= len(message.get("body", b""))
-            if left < 0:
-                raise problems.refuse(Code.TOO_LARGE, f"a body holds at most {MAX_BODY} bytes")
-            return message
-
-        # Decoded, a slash inside an approval's id could not be told from one between two parts of the path.
-        sent = scope["raw_path"].decode("latin-1")
-        await self._app({**scope, "path": sent} if sent.startswith("/v1/") else scope, bounded, send)
 
 
 async def healthz() -> dict[str, str]:
@@ -117,15 +89,7 @@ async def serve(app: FastAPI, listener: socket.socket, stopping: Callable[[], No
     """
     # It would log exceptions whole, and their texts may quote what was sent; `problems` logs where they come from.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        timeout_graceful_shutdown=_DRAIN_SECONDS,
-    )
-    server = _Server(config)
+    server = _Server(server_config(app))
 
     def stop() -> None:
         if server.should_exit:

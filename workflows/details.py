@@ -9,20 +9,26 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from assent.contracts import Settlement, State
+    from assent.masking import MASK, Mask
     from assent.messages import Examined, FrozenCall, Sight
+    from assent.safe import markdown, visible
 
-_MOST_CHARACTERS = 8000
+_BEGINNING, _END = 6000, 2000
+"""Characters of a call that the page shows; of a longer one the beginning and the end."""
+_CELL = 500
+_CELL_END = 100
 
 
 def details(state: State) -> str:
-    """An approval as a Markdown page; sensitive arguments stay masked."""
+    """An approval as a Markdown page: exactly what would run, but for the sensitive arguments."""
+    mask = Mask(state.payload, state.sensitive)
     rows = {
         "Tool": state.tool,
         "Status": state.status or state.phase,
         "Requester": state.requester,
         "Approvals": _approvals(state),
         "Decided by": state.decided_by,
-        "Reason": state.reason,
+        "Reason": mask.text(state.reason) if state.reason else None,
         "Changed by": state.edit.by if state.edit else None,
         "Rule": state.rule.name if state.rule else None,
         "Remembered decision": state.grant_id,
@@ -34,10 +40,25 @@ def details(state: State) -> str:
     page = "\n".join(_table(rows)) + "\n"
     if state.payload:
         arguments = json.loads(state.payload)["arguments"]
-        shown = {name: "•••" if name in state.sensitive else value for name, value in arguments.items()}
-        text = json.dumps(shown, ensure_ascii=False, indent=2).replace("`", "ˋ")
-        page += f"\n```json\n{text[:_MOST_CHARACTERS]}\n```\n"
+        shown = {name: MASK if name in state.sensitive else value for name, value in arguments.items()}
+        page += "\n" + _call(json.dumps(shown, ensure_ascii=False, indent=2), state.approval_id)
     return page
+
+
+def _call(text: str, approval_id: str) -> str:
+    """A call, or its beginning and end with a word about what lies between. JSON holds no line of backticks alone."""
+    if len(text) <= _BEGINNING + _END:
+        return _block(text)
+    between = len(text) - _BEGINNING - _END
+    note = (
+        f"**{between:,} characters of the call are not shown here**, between what is above and what is below. "
+        f"The whole: on its card, or with assent show {markdown(approval_id)}."
+    )
+    return "\n".join([_block(text[:_BEGINNING]), note, "", _block(text[-_END:])])
+
+
+def _block(text: str) -> str:
+    return f"````json\n{visible(text)}\n````\n"
 
 
 def _approvals(state: State) -> str | None:
@@ -52,6 +73,9 @@ def _approvals(state: State) -> str | None:
 
 def review_page(frozen: FrozenCall, examined: Examined, settled: Settlement | None) -> str:
     """A frozen call as a Markdown page: what was approved, what is known, and what can be done."""
+    mask = Mask(frozen.call.payload, frozen.sensitive)
+    frozen, examined = mask.frozen(frozen), mask.examined(examined)
+    settled = mask.settlement(settled) if settled else None
     call = frozen.call
     if settled:
         who = settled.settled_by or "its own probe"
@@ -73,7 +97,7 @@ def review_page(frozen: FrozenCall, examined: Examined, settled: Settlement | No
     for sight in examined.sights:
         page += [*_table(_sight_rows(sight)), ""]
         page += [
-            f"- **It ended after all**, at {late.at}: {late.state} {_cell(late.content or late.error or '')}"
+            f"- **It ended after all**, at {late.at}: {_cell(late.state)} {_cell(late.content or late.error or '')}"
             for late in sight.late
         ]
     if settled is None and not all(sight.body_ended for sight in examined.sights):
@@ -110,4 +134,8 @@ def _table(rows: Mapping[str, object]) -> list[str]:
 
 
 def _cell(value: object) -> str:
-    return str(value).replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")[:500]
+    text = str(value).replace("\n", " ")
+    if len(text) <= _CELL:
+        return markdown(text)
+    left_out = len(text) - _CELL + _CELL_END
+    return markdown(f"{text[: _CELL - _CELL_END]} … ({left_out:,} characters are not shown) … {text[-_CELL_END:]}")

@@ -1,0 +1,48 @@
+"""A door as the service has it, without the service: for those who connect and say little."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import sys
+
+import uvicorn
+from fastapi import FastAPI, Request
+
+from workers import problems
+from workers.edge import Edge, server_config
+
+
+def door() -> FastAPI:
+    app = FastAPI()
+    problems.install(app)
+    app.add_middleware(Edge)
+
+    @app.get("/healthz")
+    async def healthz() -> dict[str, str]:
+        return {"status": "alive"}
+
+    @app.post("/feishu/callback")
+    async def callback(request: Request) -> int:
+        return len(await request.body())
+
+    @app.get("/large")
+    async def large() -> str:
+        return "x" * 20_000_000
+
+    return app
+
+
+async def main() -> None:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(2048)
+    print(listener.getsockname()[1], flush=True)
+    await uvicorn.Server(server_config(door())).serve([listener])
+
+
+if __name__ == "__main__":
+    files = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+    asyncio.run(main())

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from activities.callback_secrets import CallbackSecrets
-from activities.policy import PolicyInForce
+from activities.policy import PolicyInForce, effective_by
 from assent import schema
 from assent.contracts import (
     DEFAULT_TTL,
@@ -222,7 +222,7 @@ class Planner:
 
     async def _effective(self, manifest: Manifest, asking: Asking) -> Effective:
         rules = await self._policy.rules()
-        effective = rules.effective(manifest, asking)
+        effective = await effective_by(rules, manifest, asking)
         tenant = self._settings.feishu_tenant_key or None
         approvers = effective.approvers.within(tenant)
         asks_a_chat = any(stage.kind is Approvers.Kind.CHAT for stage in approvers.stages)

@@ -15,14 +15,21 @@ FRESH_FOR = 1.0
 async def effective_now(ledger: Ledger, rules: Rules, manifest: Manifest, plan: Plan) -> Effective:
     """What holds for a plan's call by these rules, with all that is known by now of who asked for it."""
 
-    def by(requester: Identity) -> Effective:
+    async def by(requester: Identity) -> Effective:
         asking = Asking.of(plan.payload, requester, plan.conversation, chat_is_known=plan.chat_is_known)
-        return rules.effective(manifest, asking)
+        return await effective_by(rules, manifest, asking)
 
-    effective = by(plan.requester)
+    effective = await by(plan.requester)
     if not effective.in_doubt:
         return effective
-    return by((await ledger.person(plan.requester)).named(plan.requester))
+    return await by((await ledger.person(plan.requester)).named(plan.requester))
+
+
+async def effective_by(rules: Rules, manifest: Manifest, asking: Asking) -> Effective:
+    """What holds for a call by these rules. What may take long is waited for in a thread: others go on meanwhile."""
+    if rules.may_take_long:
+        return await asyncio.to_thread(rules.effective, manifest, asking)
+    return rules.effective(manifest, asking)
 
 
 class PolicyInForce:

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from assent.evaluator import TookTooLong, evaluator
+
 if TYPE_CHECKING:  # only those who have a policy need it
     from cel import Context, Program
 
@@ -72,15 +74,15 @@ class Known:
         self.unknown = unknown
         """What of who and where is so, and nobody knows how."""
         self._arguments = arguments
-        self._variables: dict[str, Any] = {"arguments": arguments, "tool": tool, "requester": requester}
+        self.variables: dict[str, Any] = {"arguments": arguments, "tool": tool, "requester": requester}
         if "conversation" not in unknown:
-            self._variables["conversation"] = conversation
+            self.variables["conversation"] = conversation
 
     @cached_property
     def context(self) -> Context:
         from cel import Context  # a condition was compiled: it is there
 
-        return Context(variables=self._variables)
+        return Context(variables=self.variables)
 
     @cached_property
     def is_large(self) -> bool:
@@ -93,6 +95,8 @@ class Condition:
 
     def __init__(self, text: str, program: Program, *, loops: bool) -> None:
         self.text = text
+        self.may_take_long = loops or "matches" in program.functions()
+        """Whether it is evaluated in a process of its own, within limits."""
         self._asks_for, self._reckons_with = _facts(text, program.variables())
         self._program = program
         self._loops = loops
@@ -139,6 +143,8 @@ class Condition:
     def _evaluated(self, known: Known) -> bool:
         if self._loops and known.is_large:
             raise NotEvaluable(f"the arguments hold more than the {MAX_VALUES} values that a loop may go through")
+        if self.may_take_long:
+            return _answered(self.text, known)
         try:
             answer = self._program.execute(known.context)
         except KeyError as error:
@@ -152,6 +158,24 @@ class Condition:
         if not isinstance(answer, bool):
             raise NotEvaluable("it is neither true nor false")
         return answer
+
+
+def _answered(text: str, known: Known) -> bool:
+    """The answer of the process that is ended when it takes too long."""
+    try:
+        said = evaluator.ask(text, known.variables)
+    except TookTooLong as error:
+        raise NotEvaluable(str(error)) from None
+    if "missing" in said:
+        raise NotEvaluable(f"there is no {said['missing']!r}")
+    if "raised" in said:
+        raise NotEvaluable(_said_of(_RAISED.get(said["raised"], ValueError)()))
+    if said["answer"] is None:
+        raise NotEvaluable("it is neither true nor false")
+    return bool(said["answer"])
+
+
+_RAISED: dict[str, type[Exception]] = {each.__name__: each for each in (TypeError, IndexError, ArithmeticError)}
 
 
 def _compiled(text: str) -> Program:

@@ -135,6 +135,12 @@ class Rules:
         return cls.parse(policy.text)
 
     @property
+    def may_take_long(self) -> bool:
+        """Whether a condition of theirs is evaluated in a process of its own."""
+        conditions = [when for rule in self.rules for when in (rule.when, *(each.when for each in rule.warnings))]
+        return any(condition is not None and condition.may_take_long for condition in conditions)
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(rule.name for rule in self.rules)
 

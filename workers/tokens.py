@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import tomllib
+import unicodedata
 from collections.abc import Iterable
 from datetime import datetime
 from fnmatch import fnmatchcase
@@ -39,6 +41,10 @@ def _person(text: str) -> str:
     if text != ANYONE:
         Identity.parse(text)
     return text
+
+
+_MOST_DECODED = 3
+"""How often a path may be decoded before nothing is left to decode."""
 
 
 class Agent(BaseModel):
@@ -126,13 +132,29 @@ class Agent(BaseModel):
         """Whether an address lies under one of those it may name, read as strictly as any server might."""
         if not url.isascii() or not url.isprintable() or any(c in url for c in ' \\\\"<>^`{|}'):
             return False
-        parts = urlsplit(url)
-        if any(segment in (".", "..") for segment in unquote(parts.path).split("/")):
+        if _may_climb(urlsplit(url).path):
             return False
         return any(_lies_under(url, beginning) for beginning in self.callbacks)
 
     def _persons(self) -> Iterable[Identity]:
         return (Identity.parse(text).within(self.tenant_key) for text in self.on_behalf_of if text != ANYONE)
+
+
+def _may_climb(path: str) -> bool:
+    """Whether some server could read a path as one that leads up, decoding it once or more, or by its own lights."""
+    decoded = path
+    for _ in range(_MOST_DECODED):
+        before, decoded = decoded, unquote(decoded)
+        if decoded == before:
+            break
+    else:
+        return True
+    plain = unicodedata.normalize("NFKC", decoded)
+    if not plain.isprintable() or "\ufffd" in plain or "%" in plain:
+        return True
+    segments = re.split(r"[/\\]", plain)
+    # What stands behind a semicolon is no part of a segment for some; dots and spaces at its end are none for others.
+    return any("." in name and not name.strip(". ") for name in (each.partition(";")[0] for each in segments))
 
 
 def _lies_under(url: str, beginning: str) -> bool:

@@ -124,6 +124,8 @@ class Settings(BaseSettings):
     """How many approvals may be open on one person's behalf; 0 for any number."""
     chat_requests_per_hour: Annotated[int, Field(ge=0)] = 100
     """How many requests may be shown in one chat; 0 for any number."""
+    hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    """The names under which the doors answer, comma-separated; without any, they answer under every name."""
     host: str = "127.0.0.1"
     """Where the API or the webhook listens."""
     port: Annotated[int, Field(ge=0, le=65535)] | None = None
@@ -144,7 +146,7 @@ class Settings(BaseSettings):
     def _people(cls, value: object) -> object:
         return tuple(Identity.parse(part) for part in value.split()) if isinstance(value, str) else value
 
-    @field_validator("tools", mode="before")
+    @field_validator("tools", "hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from simulator import api, longconn, platform
 from simulator.delivery import Courier
+from simulator.guard import Guard
 from simulator.longconn import Hub
 from simulator.settings import Settings
 from simulator.state import Simulator
@@ -56,6 +57,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         simulator.close()
 
     app = _Application(title="Feishu simulator", lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.add_middleware(Guard)
     app.state.simulator = simulator
     app.state.hub = hub
     app.state.courier = courier

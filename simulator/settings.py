@@ -69,11 +69,12 @@ class Settings:
 def require_loopback(url: str, what: str) -> None:
     """Refuse any address that is not on this machine."""
     parts = urlsplit(url)
-    if parts.scheme != "http" or not _is_loopback(parts.hostname or ""):
+    if parts.scheme != "http" or not is_loopback(parts.hostname or ""):
         raise BadSettings(f"{what} must be a loopback address such as http://127.0.0.1:8500/…, not {url!r}.")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is this machine's own."""
     if host == "localhost":
         return True
     try:

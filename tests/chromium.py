@@ -42,7 +42,7 @@ _FLAGS = (
 
 
 @asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
+async def chromium(*flags: str) -> AsyncIterator[Browser]:
     """A running browser; where there is none, the test is skipped."""
     if not _driver_starts():
         pytest.skip(NO_DRIVER)
@@ -50,7 +50,7 @@ async def chromium() -> AsyncIterator[Browser]:
         path = found() or _own(driver.chromium.executable_path)
         if path is None:
             pytest.skip(NO_BROWSER)
-        browser = await driver.chromium.launch(executable_path=path, args=_FLAGS.split())
+        browser = await driver.chromium.launch(executable_path=path, args=[*_FLAGS.split(), *flags])
         try:
             yield browser
         finally:

@@ -26,7 +26,7 @@ PORT = 8500
 def create_app(settings: Settings, client: Client, reader: Reader) -> FastAPI:
     """The API as these settings want it. Raises Misconfigured where nobody could come in."""
     description = "AI agents act with a person's consent, at most once, and never lie about what happened."
-    app = serving.new_app(client, description, described=True)
+    app = serving.new_app(client, settings, description, described=True)
     app.state.desk = Desk(TemporalDoor(client, reader), reader, _tokens(settings))
     for router in (approvals_api.router, frozen_api.router, inbox_api.router):
         app.router.routes.extend(router.routes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -63,6 +64,17 @@ class Place:
     def api(self) -> str:
         return f"http://{_HOUSE}:{self.api_port}"
 
+    def secret(self, name: str) -> str:
+        """A secret of this installation: random, made once, for its owner's eyes."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kept = self.directory / "secrets" / name
+        kept.parent.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(24))
+        return kept.read_text()
+
     @property
     def tokens(self) -> Path:
         return self.directory / "tokens.toml"
@@ -92,6 +104,7 @@ class Place:
             "ASSENT_DEV_DIR": str(self.directory),
             "ASSENT_TOKENS": str(self.tokens),
             "ASSENT_HOST": _HOUSE,
+            "ASSENT_HOSTS": f"{_HOUSE},localhost",
             "TEMPORAL_ADDRESS": self.address,
             "TEMPORAL_CONFIG_FILE": os.devnull,
             "PYTHONUNBUFFERED": "1",
@@ -103,10 +116,8 @@ class Place:
         """One Feishu app, as both of its sides know it."""
         app = {
             "APP_ID": "cli_assent",
-            "APP_SECRET": "secret",
-            "ENCRYPT_KEY": "encrypt-key",
-            "VERIFICATION_TOKEN": "verification-token",
             "TENANT_KEY": "tenant_1",
+            **{name: self.secret(name.lower()) for name in ("APP_SECRET", "ENCRYPT_KEY", "VERIFICATION_TOKEN")},
         }
         buttons = [
             {
@@ -180,10 +191,12 @@ def live(place: Place, house: House) -> None:
     place.tokens.write_text(_tokens(place))
     if place.policy and not place.policy.exists():
         shutil.copyfile(_POLICY, place.policy)
-    house.start("temporal", *_temporal(place))
+    behind = _apart()
+    house.start("temporal", *_temporal(place, behind))
+    house.start("ui", sys.executable, "-m", "workers.ui_guard", str(place.ui_port), f"{behind[0]}:{behind[1]}")
     if place.is_simulated:
         house.start("simulator", sys.executable, "-m", "simulator")
-    house.wait(lambda: _is_busy(place.port) and _is_busy(place.ui_port))
+    house.wait(lambda: _is_busy(place.port) and _is_busy(place.ui_port) and _is_busy(behind[1], behind[0]))
     house.run("setup", sys.executable, "-m", "workers.setup")
     approvals = house.start("approvals", sys.executable, "-m", "workers.approvals")
     tools = house.start("tools", sys.executable, "-m", "workers.tools", mortal=True)
@@ -250,13 +263,20 @@ def _tokens(place: Place) -> str:
     return f'[[token]]\nname = "dev"\nsha256 = "{digest}"\ntools = ["*"]\non_behalf_of = ["*"]\ncallbacks = ["http://127.0.0.1:9000/"]\n'
 
 
-def _temporal(place: Place) -> list[str]:
+def _temporal(place: Place, behind: tuple[str, int]) -> list[str]:
+    """The server's command.
+
+    behind: where its UI listens, for the one that stands before it.
+    """
     beside = _BIN / "temporal"
     found = str(beside) if beside.exists() else shutil.which("temporal")
     if found is None:
         raise Ended("Temporal is missing; run `make setup`.")
     command = [found, "server", "start-dev", "--ip", _HOUSE, "--port", str(place.port)]
-    command += ["--ui-port", str(place.ui_port), "--db-filename", str(place.directory / "temporal.db")]
+    command += ["--ui-ip", behind[0], "--ui-port", str(behind[1])]
+    command += ["--db-filename", str(place.directory / "temporal.db")]
+    # Its HTTP API takes requests from any page that a browser shows on this machine: so it answers to no name at all.
+    command += ["--dynamic-config-value", 'frontend.httpAllowedHosts=["nobody.invalid"]']
     # This file may lose its last moment in a power cut: the ledger, which may not, is written more carefully.
     return [*command, "--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL"]
 
@@ -268,11 +288,21 @@ def _port(variable: str, default: int) -> int:
     return int(said)
 
 
-def _is_busy(port: int) -> bool:
+def _apart() -> tuple[str, int]:
+    """An address on this machine that nobody guesses: where the system allows it, one of sixteen million."""
+    hosts = ["127." + ".".join(str(secrets.randbelow(254) + 1) for _ in range(3)), _HOUSE]
+    for host in hosts:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((host, 0))
+            return host, int(probe.getsockname()[1])
+    raise Ended("No port is free for Temporal's UI.")
+
+
+def _is_busy(port: int, host: str = _HOUSE) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((_HOUSE, port))
+            probe.bind((host, port))
         except OSError:
             return True
     return False

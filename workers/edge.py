@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import resource
+from collections.abc import Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import h11
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from assent.problems import Code
+from assent.problems import Code, problem
 from workers import problems
 
 MAX_BODY = 1_000_000
@@ -166,13 +168,18 @@ class Connection(H11Protocol):
 class Edge:
     """What is done with every request before it is looked at: its path stays as sent, its body stays bounded."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, hosts: Sequence[str] = ()) -> None:
         self._app = app
+        self._hosts = frozenset(map(str.lower, hosts))
         self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        if self._hosts and _host(scope) not in self._hosts:
+            refused = problem(Code.FORBIDDEN, "this service does not answer under the name that it was asked by")
+            await problems.answer(refused)(scope, receive, send)
             return
         declared = _declared(scope)
         own = 0
@@ -197,6 +204,12 @@ class Edge:
             await self._app({**scope, "path": sent} if sent.startswith("/v1/") else scope, bounded, send)
         finally:
             self._held -= own
+
+
+def _host(scope: Scope) -> str | None:
+    """The name that was asked for, without its port."""
+    named = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+    return urlsplit(f"//{named[0]}").hostname if len(named) == 1 else None
 
 
 def _declared(scope: Scope) -> int:

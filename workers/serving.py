@@ -32,7 +32,7 @@ _POLLED_WITHIN = timedelta(seconds=90)
 """How long ago a worker may have asked for work and still count as there: one question takes up to a minute."""
 
 
-def new_app(client: Client, description: str = "", *, described: bool = False) -> FastAPI:
+def new_app(client: Client, settings: Settings, description: str = "", *, described: bool = False) -> FastAPI:
     """An application whose errors are problems, and whose requests are bounded; with OpenAPI if it is described."""
     app = FastAPI(
         title="Assent",
@@ -44,7 +44,7 @@ def new_app(client: Client, description: str = "", *, described: bool = False) -
         redirect_slashes=False,
     )
     problems.install(app)
-    app.add_middleware(Edge)
+    app.add_middleware(Edge, hosts=settings.hosts)
     app.state.client = client
     app.add_api_route("/healthz", healthz, methods=["GET"], tags=["operation"])
     return app

@@ -59,7 +59,7 @@ def create_app(settings: Settings, client: Client, names: Names | None = None) -
     """
     if not settings.feishu_app_id:
         raise process.Misconfigured("The webhook takes clicks from Feishu: set ASSENT_FEISHU_APP_ID.")
-    app = serving.new_app(client)
+    app = serving.new_app(client, settings)
     ear, gate = Ear(client, settings.feishu_tenant_key), Assent(TemporalDoor(client))
     app.state.callbacks = Callbacks(gate, _verifier(settings), process.load_wording(settings), names, ear)
     app.add_api_route("/feishu/callback", feishu_callback, methods=["POST"], include_in_schema=False)

@@ -49,9 +49,20 @@ class Window:
     async def turn(self, patience: float) -> None:
         """Wait for one's turn; not at all if it would come too late."""
         now = time.monotonic()
-        wait = self.book(now, patience) - now
-        if wait > 1e-3:
-            await asyncio.sleep(wait)
+        at = self.book(now, patience)
+        if at - now > 1e-3:
+            await _until(at)
+
+
+async def _until(at: float) -> None:
+    """Wait for a moment, not for a while: on a busy machine, whiles that begin in order do not end in order."""
+    loop = asyncio.get_running_loop()  # its clock is the monotonic one
+    come = asyncio.Event()
+    alarm = loop.call_at(at, come.set)
+    try:
+        await come.wait()
+    finally:
+        alarm.cancel()
 
 
 class Pacer:

@@ -102,9 +102,10 @@ class ToolActivities:
         return Report(kind=kind, reason=f"the probe answered {result.answer}", attempts=before.attempts)
 
     async def _execute(self, call: ToolCall) -> Report:
-        may_start, holder = _may_start(call), _holder()
+        may_start = _may_start(call)
         try:
             tool, arguments, plan = await self._check(call)
+            holder = _holder()
             beginning = await self._begin(call, holder, may_start, partial(self._check_policy, call, tool, plan))
         except (_Refused, ApplicationError):
             raise

@@ -278,7 +278,7 @@ async def state_of(connection: AsyncConnection, approval_id: str) -> State | Non
         approval_id=approval_id,
         phase=Phase.CLOSED if outcome else Phase.PENDING if plan else Phase.PREPARING,
         tool=row.tool,
-        requester=Identity.model_validate_json(row.requester),
+        requester=plan.requester if plan else Identity.model_validate_json(row.requester),
         status=outcome.status if outcome else None,
         reason=outcome.reason if outcome else None,
         decided_by=outcome.decided_by if outcome else None,

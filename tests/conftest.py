@@ -157,7 +157,8 @@ class Service:
     async def as_it_stands(self, handle: ApprovalHandle) -> State:
         """What its workflow says of an approval now, also while it is prepared."""
         workflow = self.client.get_workflow_handle(names.approval_workflow(handle.id))
-        return await workflow.query(names.STATE, result_type=State)
+        state: State = await workflow.query(names.STATE, result_type=State)
+        return state
 
     @asynccontextmanager
     async def policy(self, text: str) -> AsyncIterator[None]:

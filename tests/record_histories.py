@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 
+from sqlalchemy import text
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
@@ -338,13 +339,19 @@ async def early_decision(service: Service, directory: str) -> str:
     return names.approval_workflow(request.approval_id)
 
 
+async def _run(service: Service, statement: str) -> None:
+    async with writing(service.ledger._engine) as connection:
+        await connection.execute(text(statement))
+
+
 async def handed_over(service: Service, directory: str) -> tuple[str, str]:
-    """The ledger is out of reach for longer than an outcome waits for it."""
+    """After the execution the ledger takes no ending, for longer than an outcome waits for it."""
     handle = await ask(service, directory)
-    state = await handle.state()
-    async with writing(service.ledger._engine):
-        await handle.decide("reject", actor=ME, payload_sha256=state.payload_sha256)
-        assert (await handle.outcome()).status == "rejected"
+    await _run(service, "CREATE TRIGGER full BEFORE UPDATE OF outcome ON approvals BEGIN SELECT RAISE(ABORT, ''); END")
+    try:
+        assert (await service.decided(handle)).status == "executed"
+    finally:
+        await _run(service, "DROP TRIGGER full")
     async for child in service.client.list_workflows(f'WorkflowType = "{names.SETTLING}"', limit=1):
         await service.client.get_workflow_handle(child.id).result()
         return handle.id, child.id
@@ -382,8 +389,8 @@ async def record(wanted: list[str]) -> None:
                     told = CARD_PATHS[name](office, own) if name in CARD_PATHS else PATHS[name](service, str(own))
                     workflow_id, _, run_id = (await told).partition("#")
                     history = await client.get_workflow_handle(workflow_id, run_id=run_id or None).fetch_history()
-                    text = json.dumps(json.loads(history.to_json()), separators=(",", ":"))
-                    (HISTORIES / f"{name}.json").write_text(text.replace(directory, "/tmp/histories") + "\n")
+                    written = json.dumps(json.loads(history.to_json()), separators=(",", ":"))
+                    (HISTORIES / f"{name}.json").write_text(written.replace(directory, "/tmp/histories") + "\n")
                     print(f"{name}: {len(history.events)} events")
     finally:
         server.kill()

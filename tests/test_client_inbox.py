@@ -191,3 +191,10 @@ async def test_a_door_that_hands_over_decisions_gets_them_whole() -> None:
     assert (edit.kind, edit.arguments, edit.remember) == ("edit", {"n": 2}, "tool")
     assert (delegate.kind, delegate.delegate_to) == ("delegate", BOB)
     assert (empty.kind, empty.arguments) == ("edit", None)
+
+
+def test_a_delegate_is_found_where_a_company_is_set() -> None:
+    """Whoever asks is told in the company that is meant, as delegates are: else no inbox would know them."""
+    asker, ann = (Identity(open_id=name, tenant_key="tenant_1") for name in ("asker", "ann"))
+    found = state(Approvers(), progress={"delegations": ((asker, ann),)}).model_copy(update={"requester": asker})
+    assert awaits(found, Identity(open_id="ann"))

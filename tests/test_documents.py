@@ -211,6 +211,7 @@ async def test_python_runs(
     monkeypatch.setenv("TEMPORAL_ADDRESS", temporal_address)
     monkeypatch.setenv("TEMPORAL_NAMESPACE", documented.client.namespace)
     monkeypatch.setenv("AGENT_TOKEN", TOKENS["AGENT_TOKEN"])
+    monkeypatch.setenv("ASSENT_DATABASE_URL", documented.settings.database_url)
     async with asyncio.timeout(300), person(documented):
         await snippet.at(documented.address).run()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -70,3 +71,29 @@ def test_memory_keeps_the_newest_each_for_its_time() -> None:
     assert len(memory) == 2
     now = 10.0
     assert "c" not in memory
+
+
+async def test_whoever_is_interrupted_before_its_wait_begins_is_not_overtaken() -> None:
+    class Interrupted(Window):
+        """The machine stops us for so long just after a turn was booked."""
+
+        stop = 0.0
+
+        def book(self, now: float, patience: float) -> float:
+            at = super().book(now, patience)
+            time.sleep(self.stop)
+            return at
+
+    window, went = Interrupted(2), list[int]()
+
+    async def go(number: int) -> None:
+        await window.turn(10)
+        went.append(number)
+
+    await asyncio.gather(window.turn(10), window.turn(10))
+    window.stop = 0.2
+    first = asyncio.create_task(go(1))
+    await asyncio.sleep(0)
+    window.stop = 0.0
+    await asyncio.gather(first, go(2))
+    assert went == [1, 2]

@@ -418,7 +418,7 @@ class ApprovalWorkflow:
             approval_id=self._request.approval_id,
             phase=self._phase,
             tool=self._request.tool,
-            requester=self._request.requester,
+            requester=plan.requester if plan else self._request.requester,
             request_reason=self._request.reason,
             asked_by=self._request.asked_by,
             status=self._docket.told_status,

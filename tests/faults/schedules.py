@@ -244,8 +244,7 @@ class Schedule:
             if retried and call.asked.tool not in _SAFE and before:
                 found.append("a call that took effect was tried again")
             if not retried or not await self._came_of_it(case):
-                truth = "executed" if call.case.effects else "not_executed"
-                await case.handle.settle(truth, operator=OPERATOR, reason="counted", content="as counted")
+                await self._insist(case)
             settlement = await asyncio.wait_for(case.handle.settlement(), 150)
             if (settlement.kind.value == "executed") != bool(case.effects):
                 found.append(f"settled as {settlement.kind} with {case.effects.total()} effects")
@@ -258,6 +257,16 @@ class Schedule:
         except AssentError:
             return False
         return ruled.kind is RuledKind.RETRYING
+
+    async def _insist(self, case: Case) -> None:
+        """Say what is true, until it counts: while the call is tried again, nothing else is settled."""
+
+        async def heard() -> bool:
+            truth = "executed" if case.effects else "not_executed"
+            ruled = await case.handle.settle(truth, operator=OPERATOR, reason="counted", content="as counted")
+            return ruled.kind is not RuledKind.RETRYING
+
+        await until(heard)
 
     async def _came_of_it(self, case: Case) -> bool:
         """Whether it is settled what came of trying again; else it is unknown again, or still is."""

@@ -20,7 +20,7 @@ from temporalio.client import Client
 from assent import ApprovalHandle, Assent, Outcome, names
 from assent.payload import sha256
 from assent.settings import Settings
-from ledger import Ledger, MessageKind, Slot
+from ledger import Ledger, MessageKind, Reader, Slot
 from ledger.engine import reading
 from tests.faults.gates import HeldRow, LedgerProxy, Line, Loss, TemporalProxy
 from tests.faults.table import Moment, Seen
@@ -122,7 +122,7 @@ class Stage:
     async def open(self) -> None:
         self._stack.push_async_callback(self.ledger.dispose)
         await set_up(self.client, Settings(database_url=self.url))
-        self.gate = await Assent.connect(client=self.client)
+        self.gate = await Assent.connect(client=self.client, reader=Reader(self.ledger))
         await self.renew_approvals()
 
     async def renew_approvals(self) -> None:

@@ -35,7 +35,9 @@ LARGE = rule('execution = "deny"', 'when = "has(arguments.amount) && arguments.a
 
 
 class Temporal:
-    """What the watcher needs of Temporal: somebody to signal."""
+    """What the watcher needs of Temporal: somebody to signal, in the namespace that open calls live in."""
+
+    namespace = "default"
 
     def __init__(self) -> None:
         self.signals: list[tuple[str, str, Withdrawal]] = []

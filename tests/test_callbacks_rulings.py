@@ -73,6 +73,7 @@ def test_a_ruling_says_what_was_settled_by_whom_and_what_proves_it() -> None:
         operator=found.operator,
         reason="It is in the outbox.",
         content={"invoice": "2026-42"},
+        payload_sha256="ab" * 32,
         ruling_id="ev_1",
         surface=Surface.FEISHU,
         proof="feishu-signature",

@@ -71,12 +71,11 @@ class Gate:
     def approval(self, _: str) -> Gate:
         return self
 
-    async def state(self) -> Gate:
-        if isinstance(self.payload_sha256, Exception):
-            raise self.payload_sha256
-        return self
-
     async def rule(self, ruling: Ruling) -> Ruled:
+        if isinstance(self.payload_sha256, ApprovalNotFound):
+            raise self.payload_sha256
+        if isinstance(self.payload_sha256, str) and ruling.payload_sha256 != self.payload_sha256:
+            raise RulingRefused("a-1", "Tampered", "it is about another payload")
         self.said.append(ruling)
         if isinstance(self._ruled, Exception):
             raise self._ruled

@@ -289,7 +289,7 @@ async def test_show_masks_secrets_and_defuses_text_that_would_command_the_termin
     people, programs = await asyncio.gather(assent("show", handle.id), assent("show", handle.id, "--json"))
     assert re.search(r"^ +secret +•••$", people.out, re.MULTILINE)
     assert re.search(r"^May decide +open_id:ou_lilei, open_id:ou_han$", people.out, re.MULTILINE)
-    assert r'"a\u001b[2Jb\u202ec\u009b1m[red]d\u007f\n🙂"' in people.out
+    assert r'"a\u001b[2Jb⟦U+202E⟧c⟦U+009B⟧1m[red]d⟦U+007F⟧\n🙂"' in people.out
     assert programs.data["arguments"] == {"path": dangerous, "secret": "•••"}
     assert programs.data["sensitive"] == ["secret"]
     assert "hunter2" not in people.out + programs.out

@@ -45,11 +45,15 @@ def content_of(claim: Row[Any]) -> Content:
 
 
 def is_readable(path: list[Row[Any]]) -> bool:
-    """Whether the result at the end of a path may be told at its beginning: the nearest that says anything decides.
+    """Whether the result at the end of a path may be told at its beginning."""
+    return may_be_told(path, sha256(result_of(path[-1])))
+
+
+def may_be_told(path: list[Row[Any]], digest: str) -> bool:
+    """Whether a result with this hash may be told at the beginning of its path: the nearest that says anything decides.
 
     A release counts for the very result that was shown: when that changes, the seal holds again.
     """
-    digest = sha256(result_of(path[-1]))
     for claim in path:
         if claim.released == digest:
             return True

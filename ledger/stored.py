@@ -10,6 +10,7 @@ from sqlalchemy import Row, Select, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.reader import CHUNK
+from ledger.results import may_be_told
 from ledger.schema import ClaimState, claims
 
 
@@ -76,16 +77,9 @@ def _source(claim: Row[Any]) -> Source:
 
 
 async def _is_readable(connection: AsyncConnection, path: list[Row[Any]], source: Source) -> bool:
-    """Whether the result at the end of a path may be told at its beginning, as `results.is_readable` says."""
-    if not any(claim.sealed or claim.released for claim in path):
-        return True
-    digest = await _digest(connection, source)
-    for claim in path:
-        if claim.released == digest:
-            return True
-        if claim.sealed:
-            return False
-    return True
+    """Whether the result at the end of a path may be told at its beginning; one that nobody sealed is not hashed."""
+    is_sealed = any(claim.sealed for claim in path)
+    return not is_sealed or may_be_told(path, await _digest(connection, source))
 
 
 async def _digest(connection: AsyncConnection, source: Source) -> str:

@@ -276,8 +276,9 @@ async def opened(client: Client, address: str, directory: Path) -> AsyncIterator
         stack.push_async_callback(feishu.close)
         # On a busy machine a click may take longer than the platform's patience; how that ends is tested elsewhere.
         stack.enter_context(patch.object(webhook, "_CLICK_WITHIN", PATIENCE / 1000))
-        told = replace(simulator.Settings.from_environment(place.environment), click_timeout=PATIENCE / 1000)
+        told = simulator.Settings.from_environment(place.environment)
         assert told.app_id == APP["app_id"]
+        told = replace(told, **APP, click_timeout=PATIENCE / 1000)  # its own secrets are random
         await stack.enter_async_context(served(simulator.create_app(told), place.chat_port))
         await stack.enter_async_context(
             served(webhook.create_app(service.settings, client, feishu.name), place.webhook_port)

@@ -127,7 +127,7 @@ def test_it_works_as_printed_remembers_and_leaves_nothing_behind(dev: Dev, monke
     )
 
     family = dev.family()
-    assert len(family) == 6
+    assert len(family) == 7
     dev.press_ctrl_c()
     assert dev.process.wait(60) == 0, dev.said
     assert all_gone(family)

@@ -183,7 +183,9 @@ async def test_bytes_are_429_before_anything_starts(web: Web, tmp_path: Path) ->
         assert (await http.post("/v1/approvals", json=call(tmp_path))).status_code == 201
 
 
-async def test_who_hurries_is_told_when_to_come_back_and_our_client_waits(web: Web, tmp_path: Path) -> None:
+async def test_who_hurries_is_told_when_to_come_back_and_our_client_waits(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with web.http("slow") as http:
         answers = [await http.get("/v1/tools") for _ in range(4)]
         assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
@@ -191,6 +193,7 @@ async def test_who_hurries_is_told_when_to_come_back_and_our_client_waits(web: W
         assert (problem["quota"], problem["limit"]) == ("requests_per_minute", 3)
         assert 1 <= int(answers[-1].headers["Retry-After"]) <= 20
     door = HttpDoor("http://127.0.0.1", "secret-slow", transport=web.transport())
+    monkeypatch.setitem(HttpDoor._insist.__kwdefaults__, "patience", 0.5)  # shorter than the limit bids it wait
     with pytest.raises(QuotaExceeded) as exceeded:
         await Assent(door).request("mark", {"path": str(tmp_path)}, requester=ME)
     assert (exceeded.value.quota, exceeded.value.limit) == ("requests_per_minute", 3)

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
+from temporalio.testing import ActivityEnvironment
 
 from activities.awaiting import AwaitingActivities
 from activities.feishu import Feishu, FeishuRefused
@@ -245,7 +246,8 @@ async def test_only_members_are_told_what_a_chat_decides() -> None:
     platform = Platform()
     asked = AwaitingActivities(cast("Ledger", Book()), cast("Feishu", platform), WORDING, Settings())
     for open_id in ("ou_member", "ou_stranger"):
-        await asked.reply_inbox(Enquiry(sender=Identity(open_id=open_id), message_id="om_1"))
+        enquiry = Enquiry(sender=Identity(open_id=open_id), message_id="om_1")
+        await ActivityEnvironment().run(asked.reply_inbox, enquiry)
     to_member, to_stranger = platform.sent
     assert "for_members" in to_member
     assert "for_nobody" not in to_member

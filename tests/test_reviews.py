@@ -12,7 +12,7 @@ from temporalio.client import WorkflowUpdateFailedError
 
 from assent import ApprovalHandle, NotFrozen, Ruled, RulingRefused, names
 from assent.contracts import Plan
-from assent.messages import Closing, Examined, ToolCall
+from assent.messages import Closing, Examined, Report, ToolCall
 from ledger import Holder, claims
 from ledger.engine import writing
 from tests.conftest import ME, OPERATOR, Service
@@ -161,6 +161,33 @@ async def test_a_retry_that_ends_unknown_stays_frozen_and_can_be_tried_again(ser
         return (await handle.settle("retry", operator=OPERATOR, reason="again", payload_hash=hash_)).kind == "retrying"
 
     await until(taken)
+    assert (await handle.settlement()).kind == "executed"
+    assert marks(tmp_path / "f") == 7
+
+
+async def test_a_retry_said_as_soon_as_the_last_one_is_known_to_have_ended_is_made(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ledger knows of an end before the review does; who reads it there and asks again is not told of the last."""
+    handle = await frozen(service, tmp_path / "f", "flaky", arguments={"failures": 6, "then": "completed"})
+    closed, noticed = service.ledger.close, asyncio.Event()
+
+    async def late(closing: Closing) -> Report:
+        await noticed.wait()
+        return await closed(closing)
+
+    monkeypatch.setattr(service.ledger, "close", late)
+    hash_ = str((await handle.state()).payload_sha256)[:12]
+    first = await handle.settle("retry", operator=OPERATOR, reason="once more", payload_hash=hash_)
+
+    async def ended() -> bool:
+        return (await service.events(handle.id)).count("execute_unknown") == 2
+
+    await until(ended)
+    second = await handle.settle("retry", operator=OPERATOR, reason="again", payload_hash=hash_)
+    noticed.set()
+    assert (first.kind, second.kind) == ("retrying", "retrying")
+    assert first.consent != second.consent
     assert (await handle.settlement()).kind == "executed"
     assert marks(tmp_path / "f") == 7
 

@@ -115,7 +115,9 @@ class FrozenReviewWorkflow:
         again = {"consent": consent, "retries": self._frozen.call.approval_id, "grant_id": None}
         call = self._frozen.call.model_copy(update=again)
         report = await calls.make(call, queue=self._frozen.queue, heartbeat=self._frozen.heartbeat_timeout)
-        self._retry, self._news = None, True
+        self._news = True
+        if self._retry == consent:  # else another was promised as soon as the ledger knew how this one ended
+            self._retry = None
         self._update(error=report.reason[:2000] if report.reason else None)
 
     async def _keep_shown(self) -> None:
@@ -160,8 +162,6 @@ class FrozenReviewWorkflow:
         async with self._ruling:
             if self._settled is not None:
                 return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=self._settled)
-            if self._retry is not None:
-                return Ruled(kind=RuledKind.RETRYING, consent=self._retry)
             ruled = await self._conclude(self._examination(ruling=said))
             if ruled.kind is RuledKind.RETRYING and ruled.consent is not None:
                 self._retry = ruled.consent

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_MARKUP = re.compile(r"[&<>~\-!*/\\\[\]()#:+\"'`$_|@.={}^%]")
-"""Every character that Markdown could obey, Feishu's or any other."""
+_ENTITIES = {ord(c): f"&#{ord(c)};" for c in "&<>~-!*/\\[]()#:+\"'`$_|@.={}^%"}
+"""For every character that Markdown could obey, Feishu's or any other."""
 _BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U0001d159\U000e0100-\U000e01ef"
 """Letters, marks and symbols that leave no ink, although Unicode calls them printable."""
 _HIDING = re.compile(f"[{_BLANK}⟦]")
@@ -55,12 +55,15 @@ def one_line(text: str, keep: str = "") -> str:
     """The text on one line, with line breaks written out as well."""
     if text.isascii() and (text.isprintable() or all(c.isprintable() or c in keep for c in text)):
         return text
+    unseen = {c for c in set(text) if not (c.isprintable() or c in keep or c == "\u3000") or _HIDING.match(c)}
     joints = {match.start() for match in _JOINT.finditer(text)}
-    named = _piled(text) | _alike(text) | {match.start() for match in _HIDING.finditer(text)}
-    shown = "".join(
-        c if at in joints or c in keep or c == "\u3000" or (c.isprintable() and at not in named) else _named(c)
-        for at, c in enumerate(text)
-    )
+    named = _piled(text) | _alike(text)
+    if joints or named:
+        shown = "".join(
+            _named(c) if at in named or (c in unseen and at not in joints) else c for at, c in enumerate(text)
+        )
+    else:
+        shown = text.translate({ord(c): _named(c) for c in unseen})
     return _BACKWARDS.sub(lambda match: f"{_ISOLATED}{match[0]}{_ISOLATION_ENDS}", shown)
 
 
@@ -74,7 +77,7 @@ def shortened(text: str, most: int) -> str:
 
 def markdown(text: str) -> str:
     """The text on one line, as entities wherever Markdown could take it for markup."""
-    return _MARKUP.sub(lambda match: f"&#{ord(match[0])};", one_line(text))
+    return one_line(text).translate(_ENTITIES)
 
 
 def _named(character: str) -> str:
@@ -83,10 +86,11 @@ def _named(character: str) -> str:
 
 def _piled(text: str) -> set[int]:
     """Where marks are piled on marks, so high that they cover the lines above."""
+    marks = {c for c in set(text) if unicodedata.category(c) in ("Mn", "Me")}
     found: set[int] = set()
     height = 0
-    for at, character in enumerate(text):
-        height = height + 1 if unicodedata.category(character) in ("Mn", "Me") else 0
+    for at, character in enumerate(text if marks else ""):
+        height = height + 1 if character in marks else 0
         if height > _MOST_MARKS:
             found.add(at)
     return found

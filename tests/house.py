@@ -57,6 +57,7 @@ class Proxy:
         self._port = int(port)
         self._open = asyncio.Event()
         self._open.set()
+        self._carried: set[asyncio.Task[None]] = set()
 
     async def start(self) -> str:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
@@ -66,13 +67,19 @@ class Proxy:
         """From now on nothing that the client says arrives; it still hears."""
         self._open.clear()
 
+    def hang_up(self) -> None:
+        """Let the other side learn that the client is gone; else it goes on handing it tasks for a minute."""
+        for carried in self._carried:
+            carried.cancel()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         upstream_reader, upstream_writer = await asyncio.open_connection(self._host, self._port)
-        await asyncio.gather(
-            self._pipe(reader, upstream_writer, held=True),
-            self._pipe(upstream_reader, writer, held=False),
-            return_exceptions=True,
-        )
+        pipes = {
+            asyncio.create_task(self._pipe(reader, upstream_writer, held=True)),
+            asyncio.create_task(self._pipe(upstream_reader, writer, held=False)),
+        }
+        self._carried |= pipes
+        await asyncio.gather(*pipes, return_exceptions=True)
 
     async def _pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, held: bool) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -100,6 +101,7 @@ async def test_killed_after_the_record_and_before_temporal_heard_it_returns_the_
     call.let_end()
     await house.claim(handle, status)
     await doomed.kill()
+    proxy.hang_up()
     await house.start("tools")
     outcome = await handle.outcome()
     assert (outcome.status, outcome.content, marks(call.path)) == (status, {"marks": 1}, 1)
@@ -207,12 +209,13 @@ async def test_killed_while_settling_a_rejection(house: House, call: Call) -> No
     handle = await call.ask(house)
     state = await handle.state()
     async with house.ledger_held():
-        await handle.decide("reject", actor=ME, payload_sha256=state.payload_sha256)
+        rejecting = asyncio.create_task(handle.decide("reject", actor=ME, payload_sha256=state.payload_sha256))
         await house.scheduled(handle, started=True)
         await doomed.kill()
+        assert not rejecting.done(), "nobody is told of a rejection that is not on record"
     await house.start("approvals")
     assert (await handle.outcome()).status == "rejected"
-    await house.settled(handle)  # the outcome waits ten seconds at most; the record is written all the same
+    assert (await rejecting).kind == "accepted"
     assert await house.service.events(handle.id) == ["write_request", "confirm"]
     assert await house.ledger.verify() == []
 
@@ -229,6 +232,7 @@ async def test_killed_after_settling_and_before_temporal_heard(house: House, cal
     call.let_end()
     await house.settled(handle)
     await doomed.kill()
+    proxy.hang_up()
     await house.start("approvals")
     assert (await handle.outcome()).status == "executed"
     assert await house.service.events(handle.id) == ["write_request", "confirm", "execute"]

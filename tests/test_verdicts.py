@@ -166,7 +166,10 @@ async def test_click_is_received_while_no_worker_runs(temporal_address: str, nam
     client = await parts.connect(temporal_address, next(namespaces))
     gate = await Assent.connect(client=client)
     handle = await gate.request("mark", {"path": "x"}, requester=ME)
-    verdict = await handle.decide("approve", actor=ME, payload_sha256="0" * 64)
+    decision = Decision(
+        approval_id=handle.id, kind=DecisionKind.APPROVE, payload_sha256="0" * 64, actor=ME, event_id="click"
+    )
+    verdict = await handle.submit(decision, answer_within=timedelta(seconds=1))
     assert verdict.kind == "received"
 
 

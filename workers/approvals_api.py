@@ -271,9 +271,11 @@ async def _is_sealed(desk: Desk, state: State) -> bool:
 async def _view(desk: Desk, agent: Agent, state: State, wait: float = 0) -> ApprovalView:
     """An approval as it is told, after it has ended or the wait is over."""
     outcome = None
-    if wait or state.phase is Phase.CLOSED:
-        outcome = await in_time(desk, desk.door.outcome(state.approval_id), max(wait, _SETTLED_WITHIN))
-        if wait and state.phase is not Phase.CLOSED:
+    is_closed = state.phase is Phase.CLOSED
+    if wait or is_closed:
+        within = max(wait, _SETTLED_WITHIN) if is_closed else wait
+        outcome = await in_time(desk, desk.door.outcome(state.approval_id), within)
+        if not is_closed:
             state = await desk.door.state(state.approval_id, STATE_WITHIN)
     return ApprovalView(
         approval_id=state.approval_id,

@@ -41,8 +41,9 @@ _HOW = {
     Fault.CLOCK_BACK: "The same, in the other direction.",
     Fault.OTHER_CLOCK: "As at the top; the worker that starts then takes every time from a wrong clock.",
     Fault.DENIED: "An operator's rule stops the tool while calls are under way: what has not begun no longer does.",
-    Fault.RESET: "An operator resets the approval to its beginning in Temporal; the clicks are kept. What is on record "
-    "is told again, and what still runs is waited for.",
+    Fault.RESET: "An operator resets the approval to its beginning in Temporal, and the clicks are kept. What is on "
+    "record is told again. A call that still runs then is never begun a second time, but nobody answers for it: what "
+    "it says in the end is kept.",
 }
 
 

@@ -113,5 +113,5 @@ TABLE: dict[Fault, Expected] = {
     Fault.CLOCK_BACK: {**_CALM},
     Fault.OTHER_CLOCK: {**_CALM, Moment.TOOL: _FROZEN, Moment.RECORD: _FROZEN},
     Fault.DENIED: {**_CALM, Moment.CLAIM: _NOT_RUN},
-    Fault.RESET: {**_CALM},
+    Fault.RESET: {**_CALM, Moment.CLAIM: _FROZEN_LATE, Moment.TOOL: _FROZEN_LATE},
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 Sending = Callable[[asyncio.StreamWriter], Awaitable[None]]
@@ -54,9 +54,11 @@ class Hostile:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             self.encodings += [line for line in head.lower().split(b"\r\n") if line.startswith(b"accept-encoding")]
-            sending = asyncio.ensure_future(self.sending(writer))
-            await asyncio.wait({sending, asyncio.ensure_future(_gone(reader))}, return_when=asyncio.FIRST_COMPLETED)
-            sending.cancel()
+            both = {asyncio.ensure_future(self.sending(writer)), asyncio.ensure_future(_gone(reader))}
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            for each in both:
+                each.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
         except (OSError, asyncio.IncompleteReadError):
             pass
         finally:
@@ -65,8 +67,9 @@ class Hostile:
 
 
 async def _gone(reader: asyncio.StreamReader) -> None:
-    while await reader.read(65536):
-        pass
+    with suppress(OSError):
+        while await reader.read(65536):
+            pass
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ from workers.setup import set_up
 TEMPORAL = "Temporal"
 LIMIT = 240
 """Seconds after which the run is given up."""
-MOST = 150_000_000
+MOST = 200_000_000
 """Bytes by which an attack may make a process of ours grow, and all of them together."""
 MOST_IN_TEMPORAL = 20_000_000
 """Bytes by which a large result may make Temporal grow; calls may: it keeps their histories, here in memory."""

@@ -371,7 +371,7 @@ async def test_close_and_finish_at_once_never_wait_for_each_other(ledger: Ledger
         assert {report.kind for report in reports} in ({ReportKind.EXECUTED}, {ReportKind.UNKNOWN})
 
 
-async def test_ending_an_approval_reads_nothing_of_its_result(ledger: Ledger) -> None:
+async def test_ending_an_approval_and_its_cards_reads_nothing_of_its_result(ledger: Ledger) -> None:
     """It may hold many megabytes, and whoever ends approvals ends many at once."""
     plan, own = await propose(ledger), holder()
     call = ToolCall.of(plan)
@@ -385,6 +385,7 @@ async def test_ending_an_approval_reads_nothing_of_its_result(ledger: Ledger) ->
     event.listen(ledger.engine.sync_engine, "before_cursor_execute", note)
     try:
         await ledger.settle(ended(plan, Status.EXECUTED))
+        assert await ledger.record(plan.approval_id)
     finally:
         event.remove(ledger.engine.sync_engine, "before_cursor_execute", note)
     about_claims = [statement for statement in statements if "FROM claims" in statement]

@@ -28,7 +28,7 @@ from tests.web import write_tokens
 from workers.setup import set_up
 
 TEMPORAL = "Temporal"
-LIMIT = 240
+LIMIT = 300
 """Seconds after which the run is given up."""
 MOST = 200_000_000
 """Bytes by which an attack may make a process of ours grow, and all of them together."""

@@ -56,7 +56,7 @@ dev: setup
 histories: setup
 	$(BIN)/python -m tests.record_histories
 
-# A thousand random schedules, or with SEED=… that one; COUNT=… and MINUTES=… bound them.
+# The fault matrix and a thousand random schedules, or with SEED=… that one; COUNT=… and MINUTES=… bound them.
 faults: setup
 	$(BIN)/python -m tests.faults $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(MINUTES),--minutes $(MINUTES))
 

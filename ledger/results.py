@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sqlalchemy import Row, select, update
@@ -34,10 +35,14 @@ async def root_of(connection: AsyncConnection, consent: str) -> Row[Any] | None:
     return claim
 
 
-async def path_of(connection: AsyncConnection, claim: Row[Any]) -> list[Row[Any]]:
+async def path_of(
+    connection: AsyncConnection,
+    claim: Row[Any],
+    look_up: Callable[[AsyncConnection, str], Awaitable[Row[Any] | None]] = claim_of,
+) -> list[Row[Any]]:
     """A claim, whatever answers for it, and at the end the one that holds the result."""
     path = [claim]
-    while path[-1].answered_by and (source := await claim_of(connection, path[-1].answered_by)) is not None:
+    while path[-1].answered_by and (source := await look_up(connection, path[-1].answered_by)) is not None:
         path.append(source)
     return path
 

@@ -10,7 +10,7 @@ from sqlalchemy import Row, Select, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.reader import CHUNK
-from ledger.results import may_be_told
+from ledger.results import may_be_told, path_of
 from ledger.schema import ClaimState, claims
 
 
@@ -29,11 +29,16 @@ def _slim() -> Select[Any]:
     return select(*rest, func.length(claims.c.content).label("size"))
 
 
+async def _slim_claim(connection: AsyncConnection, consent: str) -> Row[Any] | None:
+    found: Row[Any] | None = (await connection.execute(_slim().where(claims.c.consent == consent))).first()
+    return found
+
+
 async def content(connection: AsyncConnection, approval_id: str) -> Source | None:
     """The whole stored result of an approval, its own or the one it replayed; None while it is sealed."""
     rows = await connection.execute(_slim().where(claims.c.approval_id == approval_id).order_by(claims.c.began_at))
     for claim in reversed(rows.all()):
-        path = await _path_of(connection, claim)
+        path = await path_of(connection, claim, _slim_claim)
         if path[-1].size is not None:
             source = _source(path[-1])
             return source if await _is_readable(connection, path, source) else None
@@ -42,10 +47,10 @@ async def content(connection: AsyncConnection, approval_id: str) -> Source | Non
 
 async def result(connection: AsyncConnection, approval_id: str) -> Source | None:
     """What came of an approval's call, sealed or not: for those who decide about it, and for nobody else."""
-    claim = (await connection.execute(_slim().where(claims.c.consent == approval_id))).first()
+    claim = await _slim_claim(connection, approval_id)
     if claim is None or claim.state == ClaimState.STARTED or (claim.state == ClaimState.CLOSED and not claim.answer):
         return None
-    return _source((await _path_of(connection, claim))[-1])
+    return _source((await path_of(connection, claim, _slim_claim))[-1])
 
 
 async def piece(connection: AsyncConnection, source: Source, start: int, length: int) -> bytes:
@@ -56,17 +61,6 @@ async def piece(connection: AsyncConnection, source: Source, start: int, length:
         select(func.substr(claims.c.content, start + 1, length)).where(claims.c.consent == source.consent)
     )
     return bytes(found.scalar_one_or_none() or b"")
-
-
-async def _path_of(connection: AsyncConnection, claim: Row[Any]) -> list[Row[Any]]:
-    """A claim, whatever answers for it, and at the end the one that holds the result."""
-    path = [claim]
-    while path[-1].answered_by:
-        found = await connection.execute(_slim().where(claims.c.consent == path[-1].answered_by))
-        if (source := found.first()) is None:
-            break
-        path.append(source)
-    return path
 
 
 def _source(claim: Row[Any]) -> Source:

@@ -193,7 +193,7 @@ async def test_who_hurries_is_told_when_to_come_back_and_our_client_waits(
         assert (problem["quota"], problem["limit"]) == ("requests_per_minute", 3)
         assert 1 <= int(answers[-1].headers["Retry-After"]) <= 20
     door = HttpDoor("http://127.0.0.1", "secret-slow", transport=web.transport())
-    monkeypatch.setitem(HttpDoor._insist.__kwdefaults__, "patience", 0.5)  # shorter than the limit bids it wait
+    monkeypatch.setattr(HttpDoor._insist, "__kwdefaults__", {"patience": 0.5})  # shorter than it is told to wait
     with pytest.raises(QuotaExceeded) as exceeded:
         await Assent(door).request("mark", {"path": str(tmp_path)}, requester=ME)
     assert (exceeded.value.quota, exceeded.value.limit) == ("requests_per_minute", 3)

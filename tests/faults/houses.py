@@ -55,10 +55,22 @@ async def at_leisure(ground: Ground) -> Table:
         return await _seen(stage, scenes.drained, scenes.cut_for_a_moment)
 
 
+async def among_people(ground: Ground) -> Table:
+    """Where operators intervene while calls are under way."""
+    async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _PATIENT) as stage:
+        return await _seen(stage, scenes.denied, scenes.started_over)
+
+
 async def with_a_clock(ground: Ground) -> Table:
     clock = SteppedClock(ground.directory)
     async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _PATIENT) as stage:
         return await _seen(stage, lambda stage: scenes.clock_stepped(stage, clock))
+
+
+async def beside_another_clock(ground: Ground) -> Table:
+    clock = SteppedClock(ground.directory)
+    async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _QUICK) as stage:
+        return await _seen(stage, lambda stage: scenes.another_clock(stage, clock))
 
 
 async def on_own_servers(ground: Ground) -> Table:
@@ -91,8 +103,12 @@ HOUSES: tuple[House, ...] = (
     on_signals,
     at_leisure,
     with_a_clock,
+    beside_another_clock,
+    among_people,
     on_own_servers,
 )
+SAMPLED: tuple[House, ...] = (on_signals, at_leisure, among_people)
+"""Those of every run of the tests; `make faults` acts out all of them."""
 
 
 @asynccontextmanager

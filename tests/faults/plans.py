@@ -55,6 +55,8 @@ class Plan:
     reset_at_end: bool
     hours_ahead: int
     """By how much the clock of whichever worker comes to help is wrong."""
+    ends_reviews: bool
+    """Whether somebody ends the reviews by hand, before the operator speaks and after a retry was promised."""
 
     def __str__(self) -> str:
         calls = ", ".join(
@@ -62,6 +64,7 @@ class Plan:
             for one in self.asked
         )
         wrong = f"; a clock {self.hours_ahead:+d} h" if self.hours_ahead else ""
+        wrong += "; reviews are ended by hand" if self.ends_reviews else ""
         return f"seed {self.seed}: {self.ledger}; {calls}; {self.blow}; operator: {self.settles}{wrong}"
 
 
@@ -90,4 +93,5 @@ def drawn(seed: int) -> Plan:
         reset_at_end=draw.random() < 0.3,
         # SQLite's clock is the machine's: no process on it can have another one.
         hours_ahead=draw.choice((0, 0, 2, -2)) if ledger == "postgres" else 0,
+        ends_reviews=draw.random() < 0.3,
     )

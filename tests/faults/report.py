@@ -39,6 +39,11 @@ _HOW = {
     Fault.CLOCK_AHEAD: "The worker's wall clock jumps. Before claim: while the call waits to be taken. Whether a call "
     "comes too late is measured by Temporal's clock, and what the ledger compares by the database's.",
     Fault.CLOCK_BACK: "The same, in the other direction.",
+    Fault.OTHER_CLOCK: "As at the top; the worker that starts then takes every time from a wrong clock.",
+    Fault.DENIED: "An operator's rule stops the tool while calls are under way: what has not begun no longer does.",
+    Fault.RESET: "An operator resets the approval to its beginning in Temporal, and the clicks are kept. What is on "
+    "record is told again. A call that still runs then is never begun a second time, but nobody answers for it: what "
+    "it says in the end is kept.",
 }
 
 
@@ -80,4 +85,14 @@ def violations(fault: Fault, seen: Mapping[Moment, Seen]) -> list[str]:
         )
         if wrong:
             found.append(f"{fault}, {moment}: {cell}")
+    return found
+
+
+def differences(seen: Mapping[Fault, Mapping[Moment, Seen]]) -> list[str]:
+    """What was seen otherwise than the sentence or the table has it."""
+    found = [line for fault, row in seen.items() for line in violations(fault, row)]
+    for fault, row in seen.items():
+        for moment, cell in TABLE[fault].items():
+            if isinstance(cell, Seen) and row.get(moment) != cell:
+                found.append(f"{fault}, {moment}: {row.get(moment)}, and the table says {cell}")
     return found

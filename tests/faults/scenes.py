@@ -12,22 +12,26 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from sqlalchemy import make_url
 
 from assent import names
 from tests.clocks import SteppedClock
+from tests.conftest import Service
 from tests.faults.gates import Loss
 from tests.faults.servers import OwnPostgres
 from tests.faults.stage import Case, Hand, Stage
 from tests.faults.table import Fault, Moment
 from tests.faults.waiting import until
 from tests.parts import TemporalServer
+from tests.test_resets import reset
 
 Acted = dict[Fault, list[Case]]
 """What is left to look at: the calls that each fault struck."""
 
 _DAY = timedelta(days=1)
+_BEFORE_REPORT = tuple(moment for moment in Moment if moment is not Moment.REPORT)
 
 
 async def let_go(hand: Hand, cases: Iterable[Case], *, resume: bool = True) -> None:
@@ -42,8 +46,7 @@ async def let_go(hand: Hand, cases: Iterable[Case], *, resume: bool = True) -> N
 
 async def killed(stage: Stage) -> Acted:
     doomed = await stage.hand("kill")
-    moments = tuple(moment for moment in Moment if moment is not Moment.REPORT)
-    early = await asyncio.gather(stage.arranged(doomed, moments), stage.arranged(doomed, moments, "safe"))
+    early = await asyncio.gather(stage.arranged(doomed, _BEFORE_REPORT), stage.arranged(doomed, _BEFORE_REPORT, "safe"))
     late = await asyncio.gather(*(stage.ask(doomed, Moment.REPORT, tool) for tool in ("effect", "safe")))
     await asyncio.gather(*(stage.run(case) for case in late))
     for case in late:
@@ -118,6 +121,31 @@ async def abandoned(stage: Stage) -> Acted:
     await doomed.process.kill()
     await let_go(doomed, cases, resume=False)
     return {Fault.HARD_TIMEOUT: cases}
+
+
+# People
+
+
+async def denied(stage: Stage) -> Acted:
+    hand = await stage.hand("deny")
+    cases = await stage.arranged(hand)
+    await stage.deny(hand.queue)
+    await let_go(hand, cases)
+    return {Fault.DENIED: cases}
+
+
+async def started_over(stage: Stage) -> Acted:
+    hand = await stage.hand("reset")
+    claim, body, record, recorded, report = cases = await stage.arranged(hand)
+    for case in cases:
+        await reset(cast("Service", stage), case.handle, nth_task=1, keep_signals=True)
+    hand.temporal.resume()
+    for case in (claim, record):  # the one that was there first goes on first
+        for gate in case.gates:
+            await gate.release()
+    await asyncio.gather(*(stage.outcome(case) for case in (claim, body)))
+    await let_go(hand, (claim, body, record, recorded, report))
+    return {Fault.RESET: cases}
 
 
 # The network to the ledger
@@ -282,6 +310,17 @@ async def clock_stepped(stage: Stage, clock: SteppedClock) -> Acted:
         await until(partial(_is_elsewhere, stage, running))
         running.let_end()
     return acted
+
+
+async def another_clock(stage: Stage, clock: SteppedClock) -> Acted:
+    """The worker dies, and the next one lives two hours ahead."""
+    doomed = await stage.hand("other-clock")
+    cases = await stage.arranged(doomed)
+    await doomed.process.kill()
+    await let_go(doomed, cases, resume=False)
+    clock.set(timedelta(hours=2))
+    await stage.hand("other-clock", **clock.environment)
+    return {Fault.OTHER_CLOCK: cases}
 
 
 async def _is_elsewhere(stage: Stage, case: Case) -> bool:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import cast
 
 from sqlalchemy import text
+from temporalio.service import RPCError
 
 from assent import Outcome, names
 from assent.contracts import RuledKind
@@ -23,6 +24,7 @@ from tests.faults.stage import Case, Hand, Stage
 from tests.faults.table import Moment
 from tests.faults.waiting import until
 from tests.test_resets import reset
+from workers.sweeping import sweep
 
 _BROUGHT = 15.0
 """How long a call may take to its moment; one that something else holds up is struck where it is."""
@@ -240,7 +242,10 @@ class Schedule:
                 continue
             case = call.case
             before = case.effects.total()
+            await self._end_review(case)
             retried = self._plan.settles == "retry" and await self._retried(case)
+            if retried:
+                await self._end_review(case)
             if retried and call.asked.tool not in _SAFE and before:
                 found.append("a call that took effect was tried again")
             if not retried or not await self._came_of_it(case):
@@ -249,6 +254,16 @@ class Schedule:
             if (settlement.kind.value == "executed") != bool(case.effects):
                 found.append(f"settled as {settlement.kind} with {case.effects.total()} effects")
         return found
+
+    async def _end_review(self, case: Case) -> None:
+        """Somebody ends it by hand, and the sweeper opens it again."""
+        plan = await self._stage.ledger.plan(case.handle.id)
+        if not self._plan.ends_reviews or plan is None:
+            return
+        review = self._stage.client.get_workflow_handle(names.review_workflow(plan.idempotency_key))
+        with suppress(RPCError):  # it has ended by itself
+            await review.terminate("by hand")
+        await sweep(self._stage.client, self._stage.ledger)
 
     async def _retried(self, case: Case) -> bool:
         assert case.digest is not None

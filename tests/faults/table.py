@@ -48,6 +48,9 @@ class Fault(StrEnum):
     HARD_TIMEOUT = "hard timeout"
     CLOCK_AHEAD = "clock stepped a day ahead"
     CLOCK_BACK = "clock stepped a day back"
+    OTHER_CLOCK = "SIGKILL, and the clock of whoever comes next is two hours ahead"
+    DENIED = "the policy denies the tool"
+    RESET = "the workflow is reset"
 
 
 Expected = dict[Moment, Seen | Impossible]
@@ -108,4 +111,7 @@ TABLE: dict[Fault, Expected] = {
     Fault.HARD_TIMEOUT: {**_CALM, Moment.CLAIM: _NOT_RUN, Moment.TOOL: _FROZEN, Moment.RECORD: _FROZEN},
     Fault.CLOCK_AHEAD: {**_CALM},
     Fault.CLOCK_BACK: {**_CALM},
+    Fault.OTHER_CLOCK: {**_CALM, Moment.TOOL: _FROZEN, Moment.RECORD: _FROZEN},
+    Fault.DENIED: {**_CALM, Moment.CLAIM: _NOT_RUN},
+    Fault.RESET: {**_CALM, Moment.CLAIM: _FROZEN_LATE, Moment.TOOL: _FROZEN_LATE},
 }

@@ -1,4 +1,4 @@
-.PHONY: setup test browser lint format bench dev histories faults world lock
+.PHONY: setup test browser lint format bench memory dev histories faults world lock
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -45,6 +45,10 @@ format: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# What attacks on real processes cost in memory; fails where one grows without bounds.
+memory: setup
+	$(BIN)/python -m benchmarks.memory
 
 dev: setup
 	$(BIN)/python -m workers.dev

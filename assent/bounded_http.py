@@ -30,5 +30,6 @@ async def read(answer: httpx.Response, most: int) -> Bytes:
     async for chunk in answer.aiter_bytes():
         data += chunk
         if len(data) > most:
-            return Bytes(data=bytes(data[:most]), problem=f"it is larger than {most} bytes; this is its beginning")
+            del data[most:]
+            return Bytes(data=bytes(data), problem=f"it is larger than {most} bytes; this is its beginning")
     return Bytes(data=bytes(data))

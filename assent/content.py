@@ -82,6 +82,8 @@ def _portable(value: Any) -> Any:
 
 def portable_text(text: str) -> str:
     """The text with lone surrogates replaced, which neither UTF-8 nor a database can carry."""
+    if text.isascii():
+        return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 

@@ -13,6 +13,8 @@ from assent.errors import InvalidRequest, Unhashable
 
 MAX_PAYLOAD_BYTES = 256 * 1024
 """The largest canonical payload that can be asked for."""
+MAX_VALUES = 10_000
+"""How many values arguments may hold: each is looked at some dozen times, by every process on the way."""
 MAX_DEPTH = 64
 """How deep arguments may nest."""
 MAX_EXACT_INTEGER = 2**53 - 1
@@ -36,7 +38,18 @@ def canonical_payload(tool: str, arguments: Mapping[str, Any]) -> str:
             f"the call holds {len(text)} bytes, the limit is {MAX_PAYLOAD_BYTES}; "
             "store the large part elsewhere and pass a reference to it."
         )
+    if (values := _count(arguments) - 1) > MAX_VALUES:
+        raise InvalidRequest(
+            f"the call holds {values} values, the limit is {MAX_VALUES}; "
+            "store the large part elsewhere and pass a reference to it, or send it as a string."
+        )
     return text.decode()
+
+
+def _count(value: Any) -> int:
+    """How many values there are, with this one."""
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count, inside))
 
 
 def payload_arguments(payload: str) -> bytes:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import psutil
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 
@@ -28,6 +25,14 @@ from benchmarks import callbacks, footprints, measure, processes, sick, tables
 from benchmarks.callbacks import Bare, Clicks, Durable, SetAside, Target
 from benchmarks.flows import Approvals, OnceAsked, Plain, Unasked, Variant, pay, registry
 from benchmarks.processes import Process
+from benchmarks.servers import (
+    new_database,
+    own_directory,
+    own_postgres,
+    own_temporal,
+    socket_directory,
+    temporal_process,
+)
 from benchmarks.workflows import BareWorkflow, PlainWorkflow, ShapeWorkflow
 from ledger import Ledger
 from tests.parts import PostgresServer, TemporalServer
@@ -62,13 +67,13 @@ async def main() -> None:
     task = asyncio.current_task()
     assert task is not None
     loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    with _directory() as directory, _temporal() as temporal, _postgres() as postgres:
+    with own_directory() as directory, own_temporal(namespaces=11) as temporal, own_postgres() as postgres:
         async with asyncio.timeout(LIMIT), AsyncExitStack() as stack:
             feishu = await _started(stack, processes.start_simulator(directory))
             async with _variants(directory, temporal, postgres, feishu) as variants:
                 await _measure_flows(variants, directory, _servers(postgres) | {"simulator": feishu.seen})
             async with _unasked(directory, temporal) as variants:
-                await _measure_unasked(variants, {"Temporal": _temporal_process()})
+                await _measure_unasked(variants, {"Temporal": temporal_process()})
             await _measure_callbacks(directory, temporal, feishu)
             await _measure_sick(directory, temporal, postgres)
             tables.progress(f"imports, {footprints.REPETITIONS} times each")
@@ -148,7 +153,7 @@ async def _variants(
         Approvals(unkept, clients[2], unused, shape, kept=False),
         Approvals(kept, clients[3], Settings(database_url=_sqlite(directory, "sqlite")), unkept),
         Approvals("on SQLite with cards", clients[4], with_cards, kept),
-        Approvals("on PostgreSQL", clients[5], Settings(database_url=await _new_database(postgres)), unkept),
+        Approvals("on PostgreSQL", clients[5], Settings(database_url=await new_database(postgres)), unkept),
     ]
     async with AsyncExitStack() as stack:
         for variant in variants:
@@ -181,7 +186,7 @@ async def _measure_callbacks(directory: Path, temporal: TemporalServer, feishu: 
         ]
         tables.progress(f"{callbacks.CLICKERS} clickers, {CLICKS} clicks or {BARE_CALLS} other callbacks in a round")
         busy = {"endpoint": endpoint.seen, "webhook": webhook.seen, "approvals": approvals.seen}
-        busy |= {"Temporal": _temporal_process()}
+        busy |= {"Temporal": temporal_process()}
         rounds = await callbacks.bursts(targets, ROUNDS, CLICKING, busy)
         tables.show_callbacks([target.name for target in targets], rounds)
 
@@ -193,7 +198,7 @@ async def _measure_sick(directory: Path, temporal: TemporalServer, postgres: Pos
         platform = simulator.create_app(simulator.Settings.from_environment(processes.PLATFORM))
         domain = await stack.enter_async_context(served(platform))
         app = _feishu_settings(domain)
-        settings = Settings(database_url=await _new_database(postgres, "sick"), **app)
+        settings = Settings(database_url=await new_database(postgres, "sick"), **app)
         await set_up(client, settings)
         ledger = Ledger.open(settings.database_url)
         stack.push_async_callback(ledger.dispose)
@@ -230,54 +235,8 @@ def _sqlite(directory: Path, name: str) -> str:
 
 def _servers(postgres: PostgresServer) -> dict[str, psutil.Process]:
     """Temporal is our child; PostgreSQL made itself nobody's, and says where it is."""
-    pid = int((_socket_directory(postgres) / "postmaster.pid").read_text().split()[0])
-    return {"Temporal": _temporal_process(), "PostgreSQL": psutil.Process(pid)}
-
-
-def _temporal_process() -> psutil.Process:
-    (temporal,) = (child for child in psutil.Process().children() if child.name() == "temporal")
-    return temporal
-
-
-def _socket_directory(postgres: PostgresServer) -> Path:
-    return Path(postgres.uri.partition("host=")[2])
-
-
-async def _new_database(postgres: PostgresServer, name: str = "benchmark") -> str:
-    connection = await asyncpg.connect(postgres.uri)
-    try:
-        await connection.execute(f"CREATE DATABASE {name}")
-    finally:
-        await connection.close()
-    return f"postgresql+asyncpg://postgres@/{name}?host={_socket_directory(postgres)}"
-
-
-@contextmanager
-def _directory() -> Iterator[Path]:
-    directory = Path(tempfile.mkdtemp(prefix="assent-bench-"))
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-@contextmanager
-def _temporal() -> Iterator[TemporalServer]:
-    server = TemporalServer(namespaces=11)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.kill()
-
-
-@contextmanager
-def _postgres() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    try:
-        yield server
-    finally:
-        server.stop()
+    pid = int((socket_directory(postgres) / "postmaster.pid").read_text().split()[0])
+    return {"Temporal": temporal_process(), "PostgreSQL": psutil.Process(pid)}
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from benchmarks import callbacks
 from benchmarks.footprints import PYTHON, Footprint
 from benchmarks.ledgers import COMMIT, STATEMENT, STEPS, PerFlow
 from benchmarks.measure import OWN, Latency, Pace
+from benchmarks.resident import Resident
 from benchmarks.sick import HEALTHY, ROUNDS, SICK, SLOW, Times, p95
 
 _console = Console(width=120, highlight=False)
@@ -162,6 +163,18 @@ def show_footprints(footprints: Mapping[str, Footprint]) -> None:
             f"{seen.megabytes:.0f}",
             str(seen.modules),
         )
+    _console.print(table)
+
+
+def show_memory(title: str, seen: Mapping[str, Resident]) -> None:
+    """What processes had resident while something happened to them."""
+    table = _table(f"{title}, MB", "process", "before", "peak", "after", "grown by", "/healthz meanwhile")
+    for name, own in seen.items():
+        sizes = (own.before, own.peak, own.after, own.grown)
+        health = (
+            f"{own.health.answered} of {own.health.asked}, slowest {own.health.slowest:.1f} s" if own.health else "–"
+        )
+        table.add_row(name, *(f"{size / 1e6:.0f}" for size in sizes), health)
     _console.print(table)
 
 

@@ -20,6 +20,8 @@ from cards.rulings import RulingClick
 
 _MAX_BODY = 1_000_000
 _MAX_CHALLENGE = 1000
+_MAX_UNSIGNED = 20_000
+"""Bytes of an unsigned body: it can only be a challenge, and a larger one is not read."""
 _FRESH_SECONDS = 300
 _BLOCK = 16
 _TIMESTAMP, _NONCE, _SIGNATURE = "x-lark-request-timestamp", "x-lark-request-nonce", "x-lark-signature"
@@ -91,6 +93,8 @@ class Verifier:
         is_signed = any(name in headers for name in (_TIMESTAMP, _NONCE, _SIGNATURE))
         if is_signed:
             _check_signature(key, headers, body, now)
+        elif len(body) > _MAX_UNSIGNED:
+            raise Refused(_SEALED)
         envelope = _unsealed(key, body)
         if envelope.get("type") == "url_verification" and (is_signed or self._token):
             return self._challenge(envelope)

@@ -33,7 +33,7 @@ from assent.reader import Subject
 from ledger import audit, claims, quotas, requesters, results, settlements
 from ledger.engine import insert, inserted
 from ledger.messages import MessageKind, judged_of, messages_of
-from ledger.results import claim_of, report
+from ledger.results import claim_of, claimed_payload, report
 from ledger.revisions import begin_anew, plan_of, standing_plan
 from ledger.schema import ClaimState, approvals, conversations, decisions
 
@@ -141,9 +141,11 @@ async def settle(connection: AsyncConnection, conclusion: Conclusion) -> Outcome
 
 async def _as_claimed(connection: AsyncConnection, outcome: Outcome) -> Outcome:
     """The outcome with the payload that ran: an approval that was reset may end with another than it had claimed."""
-    claim = await claim_of(connection, outcome.approval_id)
-    if claim is None or outcome.payload_sha256 in (None, claim.payload_sha256):
+    claimed = await claimed_payload(connection, outcome.approval_id)
+    if claimed is None or outcome.payload_sha256 in (None, claimed):
         return outcome
+    claim = await claim_of(connection, outcome.approval_id)
+    assert claim is not None, "a claim is never deleted"
     plan = await plan_of(connection, outcome.approval_id, claim.payload_sha256)
     known = await report(connection, claim)
     if plan is None or known.kind is ReportKind.NOT_BEGUN:

@@ -20,6 +20,13 @@ async def claim_of(connection: AsyncConnection, consent: str) -> Row[Any] | None
     return (await connection.execute(select(claims).where(claims.c.consent == consent))).first()
 
 
+async def claimed_payload(connection: AsyncConnection, consent: str) -> str | None:
+    """The hash of what a consent claimed. Nothing is read of its result, which may be large."""
+    found = await connection.execute(select(claims.c.payload_sha256).where(claims.c.consent == consent))
+    payload_sha256: str | None = found.scalar_one_or_none()
+    return payload_sha256
+
+
 async def root_of(connection: AsyncConnection, consent: str) -> Row[Any] | None:
     """The claim that a consent waits for: its own, or the one whose call it met or was followed by."""
     claim = await claim_of(connection, consent)

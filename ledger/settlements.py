@@ -25,13 +25,13 @@ BATCH = 50
 
 async def settlement_of(connection: AsyncConnection, approval_id: str) -> Settlement | None:
     """What was settled of an approval's frozen call, with as much of the result as it may be told."""
-    own = await claim_of(connection, approval_id)
-    root = await root_of(connection, approval_id)
-    if own is None or root is None or own.answer == ReportKind.REPLAYED:
-        return None
     status = select(approvals.c.status).where(approvals.c.approval_id == approval_id)
     ended = (await connection.execute(status)).scalar_one_or_none()
     if ended not in (None, Status.FROZEN):
+        return None  # before anything is read of its claim, whose result may be large
+    own = await claim_of(connection, approval_id)
+    root = await root_of(connection, approval_id)
+    if own is None or root is None or own.answer == ReportKind.REPLAYED:
         return None
     row = await _row(connection, root.consent)
     if row is None:

@@ -6,12 +6,22 @@ import asyncio
 import resource
 import socket
 import sys
+from contextlib import suppress
 
 import uvicorn
 from fastapi import FastAPI, Request
 
 from workers import problems
 from workers.edge import Edge, server_config
+
+HALVES = [
+    b"",
+    b"GET /heal",
+    b"GET /healthz HTTP/1.1\r\nHost: a\r\nX-",
+    b"POST /feishu/callback HTTP/1.1\r\nHost: a\r\nContent-Length: 90000\r\n\r\n" + b"x" * 80_000,
+    b"POST /feishu/callback HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc",
+]
+"""Requests that never arrive."""
 
 
 def door() -> FastAPI:
@@ -32,6 +42,17 @@ def door() -> FastAPI:
         return "x" * 20_000_000
 
     return app
+
+
+async def half_open(port: int, said: bytes) -> socket.socket:
+    """A connection that said this and says no more."""
+    own = socket.socket()
+    own.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(own, ("127.0.0.1", port))
+    with suppress(OSError):  # somebody newer took its place
+        await loop.sock_sendall(own, said)
+    return own
 
 
 async def main() -> None:

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assent import strict_json
 from assent.contracts import DecisionKind, Identity, Stage, Surface
 from cards import (
     BundleClick,
@@ -252,6 +253,26 @@ def test_a_wrong_token_is_refused() -> None:
         challenge = {"challenge": "abc", "token": token, "type": "url_verification"}
         assert "token" in refused({}, body_of(challenge))
         assert "token" in refusal(PLAIN, {}, json.dumps(challenge).encode()).why
+
+
+def test_of_an_unsigned_body_that_is_too_large_for_a_challenge_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    parse = strict_json.parse
+
+    def noting(text: bytes, **how: Any) -> Any:
+        read.append(text)
+        return parse(text, **how)
+
+    monkeypatch.setattr(strict_json, "parse", noting)
+    longest = {"challenge": "王" * 1000, "token": TOKEN, "type": "url_verification"}
+    assert SEALED.open({}, body_of(longest), NOW) == Challenge(challenge="王" * 1000)
+    read.clear()
+    for body in (b"[" + b"[]," * 10_000 + b"[]]", body_of({**longest, "more": "x" * 20_000})):
+        assert refused({}, body) == "the body could not be opened"
+    assert read == []
+    body = body_of(click({"more": "x" * 20_000}))
+    assert SEALED.open(signed(body), body, NOW)
+    assert read
 
 
 def test_an_unsigned_challenge_needs_the_token() -> None:

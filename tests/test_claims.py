@@ -7,20 +7,22 @@ import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import event, select, text
 from sqlalchemy.exc import IntegrityError
 
 from assent import Approvers, Identity, Risk
 from assent.content import Content
-from assent.contracts import Plan, Request
+from assent.contracts import Plan, Request, Status
 from assent.messages import Closing, ReportKind, ToolCall
 from assent.payload import canonical_payload, idempotency_key, scope_key, sha256
 from ledger import ClaimState, Ending, Holder, Ledger, Right
 from ledger.engine import writing
 from ledger.schema import late_results
 from tests.conftest import new_database
+from tests.ledgers import ended, propose
 
 NOW = datetime.now(UTC)
 ME = Identity(open_id="ou_me")
@@ -367,3 +369,25 @@ async def test_close_and_finish_at_once_never_wait_for_each_other(ledger: Ledger
         await ledger.begin(call, running)
         reports = await asyncio.gather(ledger.finish(call, running, 1, EXECUTED), ledger.close(closing(call)))
         assert {report.kind for report in reports} in ({ReportKind.EXECUTED}, {ReportKind.UNKNOWN})
+
+
+async def test_ending_an_approval_and_its_cards_reads_nothing_of_its_result(ledger: Ledger) -> None:
+    """It may hold many megabytes, and whoever ends approvals ends many at once."""
+    plan, own = await propose(ledger), holder()
+    call = ToolCall.of(plan)
+    assert (await ledger.begin(call, own)).right is Right.RUN
+    await ledger.finish(call, own, 1, EXECUTED)
+    statements: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
+        statements.append(statement)
+
+    event.listen(ledger.engine.sync_engine, "before_cursor_execute", note)
+    try:
+        await ledger.settle(ended(plan, Status.EXECUTED))
+        assert await ledger.record(plan.approval_id)
+    finally:
+        event.remove(ledger.engine.sync_engine, "before_cursor_execute", note)
+    about_claims = [statement for statement in statements if "FROM claims" in statement]
+    assert about_claims
+    assert not any("claims.content" in statement for statement in about_claims)

@@ -162,7 +162,8 @@ def test_tool_options_and_limits_are_those_of_the_code() -> None:
     for outcome in tools.ToolOutcome:
         assert outcome.name in section(TOOLS, "How a tool ends")
     limits = section(TOOLS, "Limits")
-    assert f"{payload.MAX_PAYLOAD_BYTES // 1024} KiB of canonical JSON, {payload.MAX_DEPTH} levels" in limits
+    assert f"{payload.MAX_PAYLOAD_BYTES // 1024} KiB of canonical JSON, {payload.MAX_DEPTH} levels deep" in limits
+    assert f"{payload.MAX_VALUES} values" in limits
     assert f"{content.MAX_INLINE_BYTES // 1024} KiB travel" in limits
     assert f"{content.MAX_STORED_BYTES // 1024**2} MiB" in limits
 

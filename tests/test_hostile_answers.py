@@ -8,8 +8,6 @@ import gzip
 import tracemalloc
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,90 +25,22 @@ from assent.http import HttpOutcomeUnknown
 from assent.messages import Announcement, ClosingHead
 from assent.settings import Settings
 from tests.conftest import ME
+from tests.hostile import FLOOD, PLAIN, Hostile, Sending, answer, endless, hostile, whole
 
 INFLATED = 64_000_000
 MOST = 12_000_000
 """Bytes of memory that any answer may cost; a fifth of what the bomb holds, and more than is read of anything."""
 CONTEXT = ToolContext(approval_id="a", requester=ME, idempotency_key="n:approval:a:" + "0" * 64)
 
-Sending = Callable[[asyncio.StreamWriter], Awaitable[None]]
-
-
-def _answer(status: int, *headers: str, body: bytes = b"") -> bytes:
-    lines = [f"HTTP/1.1 {status} Whatever", *headers]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
-
-
-def _whole(status: int, encoding: str, body: bytes) -> Sending:
-    async def send(writer: asyncio.StreamWriter) -> None:
-        head = (f"Content-Length: {len(body)}", f"Content-Encoding: {encoding}", "Content-Type: application/json")
-        writer.write(_answer(status, *head, body=body))
-        await writer.drain()
-
-    return send
-
-
-def _endless(head: bytes, piece: bytes, pause: float) -> Sending:
-    async def send(writer: asyncio.StreamWriter) -> None:
-        writer.write(head)
-        while True:
-            writer.write(piece)
-            await writer.drain()
-            await asyncio.sleep(pause)
-
-    return send
-
-
-PLAIN = _answer(200, "Transfer-Encoding: chunked", "Content-Type: application/json")
-FLOOD = b"10000\r\n" + b"9" * 0x10000 + b"\r\n"
 ZEROS = b"0" * INFLATED
 
 
 def bombs(status: int) -> list[Sending]:
     return [
-        _whole(status, "gzip", gzip.compress(ZEROS, 6)),
-        _whole(status, "gzip, gzip", gzip.compress(gzip.compress(ZEROS, 6))),
-        _whole(status, "deflate", zlib.compress(ZEROS, 6)),
+        whole(status, "gzip", gzip.compress(ZEROS, 6)),
+        whole(status, "gzip, gzip", gzip.compress(gzip.compress(ZEROS, 6))),
+        whole(status, "deflate", zlib.compress(ZEROS, 6)),
     ]
-
-
-@dataclass
-class Hostile:
-    """A server that answers every request as the test says, and counts those who hung up on it."""
-
-    url: str = ""
-    sending: Sending = field(default=_endless(PLAIN, FLOOD, 0))
-    asked: int = 0
-    left: asyncio.Event = field(default_factory=asyncio.Event)
-    encodings: list[bytes] = field(default_factory=list)
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.asked += 1
-        try:
-            head = await reader.readuntil(b"\r\n\r\n")
-            self.encodings += [line for line in head.lower().split(b"\r\n") if line.startswith(b"accept-encoding")]
-            sending = asyncio.ensure_future(self.sending(writer))
-            await asyncio.wait({sending, asyncio.ensure_future(_gone(reader))}, return_when=asyncio.FIRST_COMPLETED)
-            sending.cancel()
-        except (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            self.left.set()
-            writer.close()
-
-
-async def _gone(reader: asyncio.StreamReader) -> None:
-    while await reader.read(65536):
-        pass
-
-
-@asynccontextmanager
-async def hostile() -> AsyncIterator[Hostile]:
-    own = Hostile()
-    sockets = await asyncio.start_server(own.serve, "127.0.0.1", 0)
-    own.url = f"http://127.0.0.1:{sockets.sockets[0].getsockname()[1]}"
-    yield own
-    sockets.close()
 
 
 @pytest.fixture
@@ -180,7 +110,7 @@ async def test_an_agents_answer_to_its_callback_is_never_read(server: Hostile, s
 
 
 async def test_a_server_in_trouble_is_not_listened_to(server: Hostile) -> None:
-    server.sending = _endless(_answer(500, "Transfer-Encoding: chunked"), FLOOD, 0)
+    server.sending = endless(answer(500, "Transfer-Encoding: chunked"), FLOOD, 0)
     came, cost = await peak(tool_of(server.url))
     assert isinstance(came, HttpOutcomeUnknown)
     assert cost < 2_000_000
@@ -189,7 +119,7 @@ async def test_a_server_in_trouble_is_not_listened_to(server: Hostile) -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br, gzip"])
 async def test_feishus_answers_are_not_inflated(server: Hostile, encoding: str) -> None:
-    server.sending = _whole(200, encoding, gzip.compress(ZEROS, 6))
+    server.sending = whole(200, encoding, gzip.compress(ZEROS, 6))
     feishu = Feishu(app_id="a", app_secret="s", domain=server.url)
     came, cost = await peak(lambda: feishu.members("oc_1"))
     assert isinstance(came, FeishuUnavailable)
@@ -211,17 +141,17 @@ async def test_of_an_answer_without_end_the_beginning_is_the_result(server: Host
 
 async def test_a_crowd_of_values_is_kept_as_text(server: Hostile) -> None:
     body = b"[" + b"[]," * 300_000 + b"1]"
-    server.sending = _whole(200, "identity", body)
+    server.sending = whole(200, "identity", body)
     result, cost = await peak(tool_of(server.url))
     assert result.content == {"status": 200, "body": body.decode()}
     assert cost < 8 * len(body)
 
 
 SLOW = [
-    _endless(PLAIN, b"1\r\n9\r\n", 0.05),
-    _endless(b"HTTP/1.1 200 OK\r\n", b"X-A: 1\r\n", 0.05),
-    _endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.05),
-    _endless(b"HTTP/1.1 ", b"", 0.05),
+    endless(PLAIN, b"1\r\n9\r\n", 0.05),
+    endless(b"HTTP/1.1 200 OK\r\n", b"X-A: 1\r\n", 0.05),
+    endless(b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.05),
+    endless(b"HTTP/1.1 ", b"", 0.05),
 ]
 
 
@@ -244,11 +174,11 @@ async def test_a_server_that_never_ends_is_hung_up_on(
 @pytest.mark.parametrize(
     "flood",
     [
-        _endless(b"HTTP/1.1 200 OK\r\n", b"X-A: " + b"1" * 8000 + b"\r\n", 0),
-        _endless(b"HTTP/1.1 200 OK\r\nX-A: ", b"1" * 8000, 0),
-        _endless(b"HTTP/1.1 200 ", b"O" * 8000, 0),
-        _endless(PLAIN + b"0\r\n", b"X-A: " + b"1" * 8000 + b"\r\n", 0),
-        _endless(PLAIN, b"0" * 8000, 0),
+        endless(b"HTTP/1.1 200 OK\r\n", b"X-A: " + b"1" * 8000 + b"\r\n", 0),
+        endless(b"HTTP/1.1 200 OK\r\nX-A: ", b"1" * 8000, 0),
+        endless(b"HTTP/1.1 200 ", b"O" * 8000, 0),
+        endless(PLAIN + b"0\r\n", b"X-A: " + b"1" * 8000 + b"\r\n", 0),
+        endless(PLAIN, b"0" * 8000, 0),
     ],
     ids=["headers", "one header", "status", "trailers", "size of a chunk"],
 )
@@ -264,7 +194,7 @@ async def test_floods_around_the_body_are_cut_off(server: Hostile, flood: Sendin
 
 
 async def test_one_address_that_hangs_takes_no_turn_from_the_others(server: Hostile) -> None:
-    server.sending = _endless(b"HTTP/1.1 ", b"", 0.05)
+    server.sending = endless(b"HTTP/1.1 ", b"", 0.05)
     own = AnnouncementActivities(SIGNING, _closed)
     hanging = [asyncio.ensure_future(announcing(server.url, own)()) for _ in range(12)]
     refused = [task for task in await _settled(hanging, 12 - announcements._EACH) if task.done()]
@@ -273,7 +203,7 @@ async def test_one_address_that_hangs_takes_no_turn_from_the_others(server: Host
         assert isinstance(error, ApplicationError)
         assert (error.type, "not asked" in str(error)) == ("Unanswered", True)
     async with hostile() as other:
-        other.sending = _whole(204, "identity", b"")
+        other.sending = whole(204, "identity", b"")
         await announcing(other.url, own)()
     assert server.asked <= announcements._EACH
     for task in hanging:

@@ -20,6 +20,7 @@ from assent.payload import (
     MAX_DEPTH,
     MAX_EXACT_INTEGER,
     MAX_PAYLOAD_BYTES,
+    MAX_VALUES,
     canonical_json,
     canonical_payload,
     idempotency_key,
@@ -243,6 +244,15 @@ def test_too_large_is_refused_with_its_size_the_limit_and_advice() -> None:
         canonical_payload("t", {"text": "x" * (MAX_PAYLOAD_BYTES - frame + 1)})
     with pytest.raises(InvalidRequest, match="bytes"):
         canonical_payload("t", {"text": "王" * (MAX_PAYLOAD_BYTES // 3)})
+
+
+def test_too_many_values_are_refused_with_their_number_the_limit_and_advice() -> None:
+    """Each is looked at some dozen times before a person sees it: a crowd would keep others waiting."""
+    full = [{"a": [n, ","]} for n in range((MAX_VALUES - 1) // 4)]
+    assert canonical_payload("t", {"items": full, **{f"n{n}": 0 for n in range((MAX_VALUES - 1) % 4)}})
+    with pytest.raises(InvalidRequest, match=f"{MAX_VALUES + 1} values.*{MAX_VALUES}.*reference"):
+        canonical_payload("t", {"items": [[]] * MAX_VALUES})
+    assert canonical_payload("t", {"text": "[,]" * (MAX_VALUES + 1)})
 
 
 def test_tool_name_that_is_no_text_is_refused() -> None:

@@ -7,7 +7,7 @@ import resource
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx
@@ -16,17 +16,8 @@ import pytest
 import uvicorn
 
 from tests.parts import until, worker_environment
-from tests.slow_door import door
+from tests.slow_door import HALVES, door, half_open
 from workers import edge
-
-HALVES = [
-    b"",
-    b"GET /heal",
-    b"GET /healthz HTTP/1.1\r\nHost: a\r\nX-",
-    b"POST /feishu/callback HTTP/1.1\r\nHost: a\r\nContent-Length: 90000\r\n\r\n" + b"x" * 80_000,
-    b"POST /feishu/callback HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc",
-]
-"""Requests that never arrive."""
 
 
 @pytest.fixture
@@ -55,7 +46,7 @@ async def test_more_than_a_thousand_half_open_connections_keep_nobody_out(files:
             assert (await client.get("/healthz")).status_code == 200
             before = psutil.Process(process.pid).memory_info().rss
             for n in range(1100):
-                opened.append(await _half(port, HALVES[n % len(HALVES)]))
+                opened.append(await half_open(port, HALVES[n % len(HALVES)]))
                 if n % 100 == 99:
                     assert (await client.get("/healthz")).status_code == 200, f"after {n + 1} connections"
         for _ in range(5):
@@ -69,16 +60,6 @@ async def test_more_than_a_thousand_half_open_connections_keep_nobody_out(files:
             each.close()
         process.kill()
         await process.wait()
-
-
-async def _half(port: int, said: bytes) -> socket.socket:
-    own = socket.socket()
-    own.setblocking(False)
-    loop = asyncio.get_running_loop()
-    await loop.sock_connect(own, ("127.0.0.1", port))
-    with suppress(OSError):  # somebody newer took its place
-        await loop.sock_sendall(own, said)
-    return own
 
 
 @asynccontextmanager

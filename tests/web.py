@@ -127,8 +127,13 @@ def click_event(value: Any, message_id: str, *, open_id: str = "ou_requester", *
 
 def sealed(event: dict[str, Any], key: str = KEY) -> bytes:
     """An event, encrypted as the platform does it."""
+    return sealed_text(json.dumps(event), key)
+
+
+def sealed_text(text: str, key: str = KEY) -> bytes:
+    """Any text, encrypted in the same way."""
     padder = PKCS7(128).padder()
-    plain = padder.update(json.dumps(event).encode()) + padder.finalize()
+    plain = padder.update(text.encode()) + padder.finalize()
     start = os.urandom(16)
     encryptor = Cipher(algorithms.AES(hashlib.sha256(key.encode()).digest()), modes.CBC(start)).encryptor()
     secret = base64.b64encode(start + encryptor.update(plain) + encryptor.finalize())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from heapq import merge
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -15,30 +17,38 @@ MASK = "•••"
 """What stands in the place of a sensitive value."""
 _SHORTEST = 4
 """Characters from which on a hidden value is also looked for within words."""
-_MOST_LOOKS = 1000
+_FEW = 32
+"""Up to so many are looked for one by one; more, at every place of the text."""
+_MOST_LOOKS = 200_000
+"""How often a text is compared with one of them in vain before all of it is hidden."""
 
 
 class Mask:
-    """The sensitive values of one call, to be hidden wherever they appear."""
+    """The sensitive values of one call, to be hidden wherever they appear.
+
+    What it costs grows with the values and with the text, never with both at once: a call may hold thousands of
+    values, and what comes back thousands of texts.
+    """
 
     def __init__(self, payload: str | None, sensitive: Iterable[str]) -> None:
-        arguments: dict[str, Any] = json.loads(payload)["arguments"] if payload else {}
-        values = [leaf for name in sensitive if name in arguments for leaf in _leaves(arguments[name])]
-        self._values = [value for value in values if value not in ("", None, True, False)]
-        texts = {form for value in self._values for form in _forms(value)}
-        self._texts = sorted((text for text in texts if len(text) >= _SHORTEST), key=len, reverse=True)
-        words = sorted((re.escape(text) for text in texts if len(text) < _SHORTEST), key=len, reverse=True)
-        self._words = re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)") if words else None
+        self._payload, self._sensitive = payload, tuple(sensitive)
+
+    @cached_property
+    def _values(self) -> frozenset[Any]:
+        arguments: dict[str, Any] = json.loads(self._payload)["arguments"] if self._payload and self._sensitive else {}
+        values = [leaf for name in self._sensitive if name in arguments for leaf in _leaves(arguments[name])]
+        return frozenset(value for value in values if value not in ("", None, True, False))
+
+    @cached_property
+    def _secrets(self) -> _Secrets:
+        return _Secrets({form for value in self._values for form in _forms(value)})
 
     def text(self, text: str) -> str:
         """A text in which none of them stands, nor the beginning of one where the text was cut off."""
         if not self._values:
             return text
-        for secret in self._texts:
-            text = text.replace(secret, MASK)
-        if self._words:
-            text = self._words.sub(MASK, text)
-        return self._without_a_beginning(text)
+        shown = self._hidden(text)
+        return self._hidden(shown.removesuffix("…")) + "…" if shown.endswith("…") else shown
 
     def value(self, value: Any) -> Any:
         """A JSON value in which none of them stands."""
@@ -100,27 +110,103 @@ class Mask:
         except (ValueError, RecursionError):
             return self._said(text)
 
+    def _hidden(self, text: str) -> str:
+        parts, at = list[str](), 0
+        for start, stop in self._secrets.within(text):
+            parts += text[at:start], MASK
+            at = stop
+        return "".join((*parts, text[at:])) if parts else text
+
     def _said(self, text: str | None) -> str | None:
         return None if text is None else self.text(text)
 
-    def _without_a_beginning(self, text: str) -> str:
-        """A text that does not end within one of them, as one does that was cut off to fit."""
-        end = "…" if text.endswith("…") else ""
-        kept = text.removesuffix(end) if end else text
-        for secret in self._texts:
-            at = kept.find(secret[:_SHORTEST], max(0, len(kept) - len(secret) + 1))
-            for _ in range(_MOST_LOOKS):
-                if at < 0:
-                    break
-                if secret.startswith(kept[at:]):
-                    return kept[:at] + MASK + end
-                at = kept.find(secret[:_SHORTEST], at + 1)
-        return text
+
+class _Secrets:
+    """Texts that are looked for all at once."""
+
+    def __init__(self, texts: set[str]) -> None:
+        self._sorted = sorted(text for text in texts if len(text) >= _SHORTEST)
+        self._all = frozenset(texts)
+        self._words = sorted({len(text) for text in texts if len(text) < _SHORTEST}, reverse=True)
+        lengths: dict[str, set[int]] = {}
+        for text in self._sorted:
+            lengths.setdefault(text[:_SHORTEST], set()).add(len(text))
+        self._lengths = {beginning: sorted(found, reverse=True) for beginning, found in lengths.items()}
+        self._beginnings = {text[:_SHORTEST] for text in texts}
+
+    def within(self, text: str) -> Iterator[tuple[int, int]]:
+        """Where they stand in a text, and where its end cuts one off: from where to where, apart from each other.
+
+        Where a text is made so that looking takes too long, the rest of it counts as one.
+        """
+        start = stop = -1
+        looks = 0
+        for at in self._beginning(text):
+            looks += len(self._lengths.get(text[at : at + _SHORTEST], ()))
+            end = self._at(text, at) if looks <= _MOST_LOOKS else len(text)
+            if end is None:
+                continue
+            if at > stop:
+                if stop > 0:
+                    yield start, stop
+                start = at
+            stop = max(stop, end)
+            if stop == len(text):
+                break
+        if stop > 0:
+            yield start, stop
+
+    def _beginning(self, text: str) -> Iterable[int]:
+        """Where one of them may begin, in order."""
+        if len(self._beginnings) > _FEW:
+            return range(len(text))
+        return merge(*(_places(text, beginning) for beginning in self._beginnings))
+
+    def _at(self, text: str, at: int) -> int | None:
+        """Where the longest of them ends that begins here, None if none does."""
+        lengths = self._lengths.get(text[at : at + _SHORTEST])
+        if lengths is not None:
+            for length in lengths:
+                if text[at : at + length] in self._all:
+                    return at + length
+            if self._is_cut_off(text, at):
+                return len(text)
+        if self._words and (at == 0 or not _is_word(text[at - 1])):
+            for length in self._words:
+                end = at + length
+                if text[at:end] in self._all and not (end < len(text) and _is_word(text[end])):
+                    return end
+        return None
+
+    def _is_cut_off(self, text: str, at: int) -> bool:
+        """Whether one of them begins with all that is left of the text."""
+        if len(text) - at > self._longest:
+            return False
+        rest = text[at:]
+        found = bisect_left(self._sorted, rest)
+        return found < len(self._sorted) and self._sorted[found].startswith(rest)
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self._sorted), default=0)
+
+
+def _places(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
+
+
+def _is_word(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def _forms(value: Any) -> set[str]:
     """How a value may stand in a text: as it is, inside JSON, inside an address."""
     text = value if isinstance(value, str) else json.dumps(value)
+    if text.isascii() and text.isalnum():
+        return {text}
     inside = {json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
     return {text, *inside, quote(text, safe=""), quote(text), quote_plus(text)}
 

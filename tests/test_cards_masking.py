@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from assent import tables
@@ -14,6 +20,7 @@ from assent.masking import MASK, Mask
 from assent.messages import Examined
 from cards import BundledCall, ReviewShowing, Showing, bundle_card, card, overflow, review_card, settled_notice
 from tests.conftest import ME
+from tests.properties import unhurried
 from tests.test_cards import APPROVED, NOW, REJECTED, WORDING, plan
 from tests.test_cards_reviews import frozen
 from tests.test_cards_rules import check, objects, plain_texts
@@ -107,6 +114,72 @@ def test_what_is_no_secret_is_shown() -> None:
 def test_a_short_value_is_masked_where_it_stands_alone() -> None:
     mask = Mask(json.dumps({"arguments": {"pin": "123", "code": 7}}), ("pin", "code"))
     assert mask.text("pin 123, code 7; room 1234, 77") == f"pin {MASK}, code {MASK}; room 1234, 77"
+
+
+letters = st.text(st.sampled_from("ab1/ …"), max_size=12)
+
+
+@unhurried
+@given(
+    values=st.lists(letters | st.integers(0, 99_999), max_size=60),
+    between=st.lists(letters, max_size=20),
+    cut=st.integers(0, 200),
+)
+def test_whatever_is_hidden_none_of_it_can_be_read(values: list[Any], between: list[str], cut: int) -> None:
+    """Held against a reader who looks for each value by itself, wherever it stands and wherever the text is cut."""
+    mask = Mask(json.dumps({"arguments": {"s": values}}), ("s",))
+    known = [str(value) for value in values if value not in ("", 0, 1)]
+    text = "".join(part + word for part, word in zip([*between, ""], [*known, ""], strict=False))[:cut]
+    shown = mask.text(text)
+    rest = shown.split(MASK)
+    for secret in known:
+        if len(secret) >= 4:
+            assert not any(secret in part for part in rest), (secret, text, shown)
+        else:
+            alone = re.compile(rf"(?<!\w){re.escape(secret)}(?!\w)")
+            assert not any(alone.search(part) for part in rest if part == text), (secret, text, shown)
+    assert mask.text("".join(between)) == "".join(between) or any(known), "without any, nothing is hidden"
+    at = 0
+    for part in rest:
+        at = text.index(part, at) + len(part)  # what is shown stood there, in this order
+
+
+@pytest.mark.parametrize("values", [20, 10_000], ids=["few", "many"])
+@pytest.mark.parametrize("like", [False, True], ids=["other texts", "texts that begin alike"])
+def test_hiding_costs_what_values_and_text_weigh(values: int, like: bool) -> None:
+    """Not what they weigh multiplied: that took the approvals worker minutes. Steps are counted, not timed."""
+    secrets = [f"{'same' if like else ''}{n:08}{'x' * (n % 7)}" for n in range(values)]
+    mask = Mask(json.dumps({"arguments": {"s": secrets}}), ("s",))
+    mask.text("once")
+    texts = [f"{'same' if like else ''}{n:08}y " * 4 for n in range(2000)]
+    steps = counted(lambda: [mask.text(text) for text in texts])
+    assert steps < 60 * sum(map(len, texts)), "some steps for each character, whatever is looked for"
+
+
+def test_a_text_that_is_made_to_be_slow_is_hidden_whole() -> None:
+    secrets = ["same" + "x" * n for n in range(1, 3000)]
+    mask = Mask(json.dumps({"arguments": {"s": secrets}}), ("s",))
+    text = "samey" * 20_000
+    assert counted(lambda: mask.text(text)) < 100 * len(text)
+    assert mask.text(text).endswith(MASK)
+
+
+def counted(work: Callable[[], Any]) -> int:
+    """How many lines of Python a piece of work runs through."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return lines
 
 
 def printed(page: Any) -> str:

@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from standardwebhooks import Webhook
 from temporalio.service import RPCError
 
 from assent import ApprovalHandle, ConversationBusy, names
+from assent.door import parse_request
+from assent.temporal_door import TemporalDoor
 from tests import parts
 from tests.conftest import ME, Service, accepted, new_database, open_service
-from tests.feishu import buttons, open_office
+from tests.feishu import REQUESTER, Agent, buttons, open_office
 from tests.parts import until
+from tests.simulated import served
 from tests.test_conversations import purge
 from tests.test_reviews import frozen
 from tests.tools import marks
@@ -95,6 +99,38 @@ async def test_the_cards_of_a_terminated_approval_lose_their_buttons(
         await swept(office.service)
         card = await office.chat.final(handle.id)
         assert buttons(card["content"]) == {}
+
+
+async def test_the_agent_of_a_terminated_approval_is_told_signed_with_its_own_secret(
+    temporal_address: str, namespaces: Iterator[str], tmp_path: Path
+) -> None:
+    secrets = tmp_path / "callbacks.toml"
+    secrets.write_text('[[callback]]\nprincipal = "billing"\nsecrets = ["its-own"]\n')
+    client = await parts.connect(temporal_address, next(namespaces))
+    agent = Agent()
+    async with AsyncExitStack() as stack:
+        url = await stack.enter_async_context(served(agent.app))
+        office = await open_office(stack, client, tmp_path, callback_secrets=secrets)
+        asked = parse_request(
+            approval_id=uuid.uuid4().hex,
+            tool="mark",
+            arguments={"path": str(tmp_path / "marks")},
+            requester=REQUESTER,
+            callback_url=f"{url}/hook",
+            asked_by="billing",
+        )
+        await TemporalDoor(client).request(asked, in_doubt=False)
+        handle = office.service.gate.approval(asked.approval_id)
+        await handle.state()
+        await terminate(office.service, handle)
+        await swept(office.service)
+
+        async def told() -> bool:
+            return bool(agent.told)
+
+        await until(told)
+    ((headers, body),) = agent.told
+    assert Webhook(b"its-own").verify(body, dict(headers))["outcome"]["status"] == "cancelled"
 
 
 async def test_what_temporal_has_never_heard_of_is_left_alone_until_it_is_overdue(

@@ -105,7 +105,7 @@ async def _tell(client: Client, ledger: Ledger, outcome: Outcome) -> None:
         names.settling_workflow(outcome.approval_id, "gone"),
     )
     if plan is not None and plan.callback_url is not None:
-        announcement = Announcement(url=plan.callback_url, outcome=outcome, ended_at=now)
+        announcement = Announcement(url=plan.callback_url, outcome=outcome, ended_at=now, asked_by=plan.asked_by)
         await _start(client, names.ANNOUNCING, announcement, names.announcing_workflow(outcome.approval_id))
     if plan is not None and plan.bundle_id is not None:
         with contextlib.suppress(RPCError):  # it is over: its card shows what the ledger says

@@ -6,8 +6,9 @@ import json
 import math
 from typing import Any
 
-from pydantic_core import from_json, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
+from assent import sizes
 from assent.contracts import Frozen
 from assent.messages import Report, ReportKind
 from assent.payload import sha256
@@ -18,8 +19,6 @@ PREVIEW_CHARACTERS = 4000
 MAX_STORED_BYTES = 64 * 1024 * 1024
 """Results beyond this size are kept only as far as they fit."""
 MAX_ERROR_CHARACTERS = 2000
-_ENVELOPES = 20
-"""More messages inside each other than a result ever travels in."""
 
 
 class Content(Frozen):
@@ -44,7 +43,7 @@ class Content(Frozen):
 
     def report(self, kind: ReportKind, authorize_url: str | None = None, reason: str | None = None) -> Report:
         """What is told of this content: all of it, or a preview with its size and hash."""
-        truncated = len(self.data) > MAX_INLINE_BYTES or not _travels(self.data)
+        truncated = len(self.data) > MAX_INLINE_BYTES or not sizes.travels(self.data)
         return Report(
             kind=kind,
             content=self.data[:PREVIEW_CHARACTERS].decode() if truncated else json.loads(self.data),
@@ -54,15 +53,6 @@ class Content(Frozen):
             authorize_url=authorize_url,
             reason=reason or self.note,
         )
-
-
-def _travels(data: bytes) -> bool:
-    """Whether the JSON can be read at the other end, where it lies inside some messages: readers limit the depth."""
-    try:
-        from_json(b"[" * _ENVELOPES + data + b"]" * _ENVELOPES)
-    except ValueError:
-        return False
-    return True
 
 
 def _portable(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How large what a workflow keeps may become, in bytes of JSON.
+"""How large what a workflow keeps may become, in bytes of JSON; and how deep.
 
 Temporal refuses a message of two megabytes, and a task that would send one fails again and again, for good. So what is
 kept is bounded as it comes in, and what does not fit is refused with a reason.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pydantic import BaseModel
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 DECISION = 224 * 1024
 """One decision: an edit carries all arguments of the call."""
@@ -33,9 +33,27 @@ CARRIED = 1600 * 1024
 """An approval with all that it takes along when it continues as new."""
 
 
+_ENVELOPES = 20
+"""More messages inside each other than anything ever travels in."""
+
+
 def size(value: BaseModel) -> int:
     """How many bytes a message takes."""
     return len(value.__pydantic_serializer__.to_json(value))
+
+
+def travels(data: bytes) -> bool:
+    """Whether JSON can be read at the other end, inside the messages that carry it: readers limit the depth."""
+    try:
+        from_json(b"[" * _ENVELOPES + data + b"]" * _ENVELOPES)
+    except ValueError:
+        return False
+    return True
+
+
+def is_too_deep(value: BaseModel) -> bool:
+    """Whether a message can be written and not be read again: whoever is handed it would fail for good."""
+    return not travels(value.__pydantic_serializer__.to_json(value))
 
 
 def total(values: Iterable[BaseModel]) -> int:

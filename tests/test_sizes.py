@@ -159,6 +159,46 @@ async def test_edits_that_are_too_large_are_refused_and_the_approval_goes_on(ser
     assert (await handle.outcome()).status == "expired"
 
 
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("depth", [150, 185, 195])
+async def test_an_edit_that_could_be_written_and_not_read_again_is_refused(
+    service: Service, tmp_path: Path, depth: int
+) -> None:
+    """Just shallow enough to be taken, too deep for what an approval hands on: it would fail for good."""
+    handle = await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME)
+    state = await handle.state()
+    deep = {"path": nested(depth)}
+    event_id = await signalled(service, handle, arguments=deep, payload_sha256=state.payload_sha256)
+    workflow = service.client.get_workflow_handle(names.approval_workflow(handle.id))
+
+    async def judged() -> Verdict | None:
+        question = VerdictQuestion(event_id=event_id, delivery_id=None)
+        verdict: Verdict = await workflow.query(names.VERDICT, question, result_type=Verdict)
+        return verdict if verdict.kind != "received" else None
+
+    assert (await until(judged)).kind == "invalid"
+    assert (await service.decided(handle)).status == "executed"
+
+
+@pytest.mark.parametrize("depth", [185, 195])
+async def test_a_ruling_that_could_be_written_and_not_read_again_is_refused(
+    service: Service, tmp_path: Path, depth: int
+) -> None:
+    handle = await frozen(service, tmp_path / "m")
+    review = service.client.get_workflow_handle(names.review_workflow(str((await handle.outcome()).idempotency_key)))
+    by_hand = {"kind": "executed", "operator": OPERATOR.model_dump(), "reason": "so it is", "content": nested(depth)}
+    with pytest.raises(WorkflowUpdateFailedError):
+        await review.execute_update(names.SETTLE_REVIEW, by_hand)
+    assert (await handle.settle("executed", operator=OPERATOR, reason="so it is", content="as text")).kind == "settled"
+    assert await handle.content() == "as text"
+
+
 async def test_a_ruling_that_is_too_large_is_refused_and_the_review_goes_on(service: Service, tmp_path: Path) -> None:
     handle = await frozen(service, tmp_path / "m")
     with pytest.raises(InvalidRequest, match="content"):

@@ -36,7 +36,7 @@ _MOST_WORDS = 24 * 1024
 _MOST_REMEMBERED = 150
 """How many verdicts an approval remembers: with the longest ids, still far below what one message may hold."""
 _MOST_EDITS, _MOST_DELEGATIONS = 100, 50
-_TOO_LARGE = f"a decision holds at most {sizes.DECISION} bytes, an edit's arguments included"
+_TOO_LARGE = f"a decision holds at most {sizes.DECISION} bytes and some depth, an edit's arguments included"
 _TOO_MANY = "others are looked at just now, and no more can wait behind them: decide again in a moment"
 _NO_ROOM = "the ledger is out of reach, and too much waits to be recorded already: decide again in a while"
 _TOO_OFTEN = f"its arguments were changed {_MOST_EDITS} times: have it proposed anew"
@@ -146,7 +146,7 @@ class Docket:
         """Judge a decision, or keep it until it is known what it is judged by."""
         if decision.event_id in self.judged:
             return
-        if sizes.size(decision) > sizes.DECISION:
+        if sizes.size(decision) > sizes.DECISION or sizes.is_too_deep(decision):
             self._refuse(decision, VerdictKind.INVALID, _TOO_LARGE)
             return
         unknown_card = decision.message_id is not None and decision.message_id not in self._cards

@@ -174,6 +174,8 @@ class FrozenReviewWorkflow:
             raise ApplicationError(
                 f"a ruling holds at most {sizes.RULING} bytes, its content included", type="TooLarge"
             )
+        if sizes.is_too_deep(said):
+            raise ApplicationError("the content of a ruling is nested too deep; give it as text", type="TooDeep")
         if said.kind is not RulingKind.RETRY:
             return
         if not self._frozen.call.retry_safe and not (self._examined and self._examined.did_not_run):

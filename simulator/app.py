@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -41,7 +40,7 @@ class _Page(StaticFiles):
 def _hang_up(send: Send) -> Callable[[], None] | None:
     """What closes the connection behind `send`, if uvicorn is there."""
     transport = getattr(getattr(send, "__self__", None), "transport", None)
-    return transport.abort if isinstance(transport, asyncio.Transport) else None
+    return getattr(transport, "abort", None)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

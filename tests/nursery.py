@@ -41,6 +41,7 @@ _NEEDED = (
     "sqlalchemy.dialects.sqlite.aiosqlite",
     "temporalio.worker.workflow_sandbox",
     "uvicorn.lifespan.on",
+    "uvloop",
     "uvicorn.loops.asyncio",
     "uvicorn.protocols.http.auto",
     "uvicorn.protocols.websockets.auto",

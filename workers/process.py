@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
+import uvloop
 from pydantic import ValidationError
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
@@ -42,7 +43,7 @@ def run(main: Callable[[Settings], Coroutine[Any, Any, None]]) -> None:
         logging.getLogger(chatty).setLevel(logging.WARNING)
     code = 0
     try:
-        asyncio.run(main(read_settings()))
+        uvloop.run(main(read_settings()))
     except AssentError as error:
         print(error, file=sys.stderr)
         code = 1

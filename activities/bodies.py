@@ -27,11 +27,10 @@ class TimedOut(Frozen):
 
 
 class Body:
-    """One running body. Whatever it does, waiting for it raises nothing of its own."""
+    """One running body. Whatever it does, waiting for it raises nothing of its own; nothing stops it."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
-        self._on_loop = inspect.iscoroutinefunction(call)
-        self._task = asyncio.ensure_future(_guarded(call, self._on_loop))
+        self._task = asyncio.ensure_future(_guarded(call, on_loop=inspect.iscoroutinefunction(call)))
 
     async def end(self, timeout: timedelta | None = None) -> Any:
         """The value it returned, `Raised`, or `TimedOut` if it takes longer."""
@@ -41,13 +40,8 @@ class Body:
             return TimedOut(error=f"the tool did not end within {timeout.total_seconds():g} seconds")
         return self._task.result()
 
-    def stop(self) -> None:
-        """Cancel it where that is possible: a thread cannot be stopped, only outwaited."""
-        if self._on_loop:
-            self._task.cancel()
 
-
-async def _guarded(call: Callable[[], Any], on_loop: bool) -> Any:
+async def _guarded(call: Callable[[], Any], *, on_loop: bool) -> Any:
     try:
         value = await call() if on_loop else await _in_thread(call)
         if inspect.isawaitable(value):

@@ -26,7 +26,10 @@ class ReviewActivities:
     async def examine(self, examination: Examination) -> Examined:
         """See what the ledger knows of a frozen call."""
         approval_id = examination.frozen.call.approval_id
-        chain, wait = await self._ledger.chain_sights(approval_id), await self._ledger.waits(approval_id)
+        chain, wait = (
+            await self._ledger.chain_sights(approval_id),
+            await self._ledger.waits(approval_id, activity.info().namespace),
+        )
         assert chain, "a frozen call has a claim"
         assert wait is not None, "a frozen call has a claim"
         begun = {sight.consent for sight in chain}
@@ -50,7 +53,7 @@ class ReviewActivities:
         ruling = examination.ruling
         if ruling is not None and not self._is_operator(ruling.operator):
             return Ruled(kind=RuledKind.FORBIDDEN)
-        return await self._ledger.rule(examination)
+        return await self._ledger.rule(examination, activity.info().namespace)
 
     @activity.defn(name=names.TELL)
     async def tell(self, telling: Telling) -> Told:

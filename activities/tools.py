@@ -105,7 +105,7 @@ class ToolActivities:
         may_start = _may_start(call)
         try:
             tool, arguments, plan = await self._check(call)
-            holder = _holder()
+            holder = _holder(tool)
             beginning = await self._begin(call, holder, may_start, partial(self._check_policy, call, tool, plan))
         except (_Refused, ApplicationError):
             raise
@@ -249,7 +249,11 @@ class ToolActivities:
             return  # there is none, or it will look by itself
 
     def _outwait(self, body: Body, call: ToolCall, holder: Holder, attempt: int) -> None:
-        """Stop a body that ran out of time, and keep whatever truth still comes of it."""
+        """Keep whatever truth still comes of a body that ran out of time.
+
+        It is not stopped, on the loop either: a coroutine that is cancelled has not ended what it began, such as a
+        thread, and could no longer tell how that ended.
+        """
 
         async def record() -> None:
             ending = _ending(await body.end())
@@ -258,7 +262,6 @@ class ToolActivities:
             await self._note_end(holder)
             await self._tell_review(call)
 
-        body.stop()
         waiting = asyncio.ensure_future(record())
         self._late.add(waiting)
         waiting.add_done_callback(self._late.discard)
@@ -305,9 +308,10 @@ def _may_start(call: ToolCall) -> Callable[[], bool]:
     return lambda: asyncio.get_running_loop().time() - taken < left
 
 
-def _holder() -> Holder:
+def _holder(tool: Tool) -> Holder:
     info = activity.info()
     return Holder(
+        in_flight=tool.manifest.in_flight,
         token=uuid.uuid4().hex,
         worker=f"{activity.client().identity} {info.task_queue} attempt {info.attempt}",
         activity=f"{info.workflow_run_id}/{info.activity_id}",

@@ -84,8 +84,8 @@ def http_tool(
     probe_url: where a GET, with the same headers, tells whether the request took effect: any 2xx says that it did, and
         its body is the result; 404 and 410 say that it did not. It may hold the tool's parameters as placeholders, and
         `{idempotency_key}`, the key as it was sent.
-    declared: whatever else `@tool` takes. With a probe_url, `in_flight` is ten minutes if nothing else is said: the
-        server may still be busy with a request that nobody waits for any more.
+    declared: whatever else `@tool` takes. With a probe of either kind, `in_flight` is ten minutes if nothing else is
+        said: the server may still be busy with a request that nobody waits for any more.
 
     Could not connect, or not even make the request: failed, it did not run. 408, 409, 5xx, a
     timeout or a connection lost after sending: unknown. Other refusals: failed.
@@ -111,6 +111,7 @@ def http_tool(
             declared["probe"] = _probe(probe_url, known, headers)
         except ValueError as error:
             raise InvalidTool(f"tool {name!r}, {probe_url!r}: {error}") from None
+    if declared.get("probe") is not None:
         declared.setdefault("in_flight", _IN_FLIGHT)
 
     def request(client: httpx.AsyncClient, ctx: ToolContext, arguments: dict[str, Any]) -> httpx.Request:

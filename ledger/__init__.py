@@ -8,7 +8,7 @@ from ledger.engine import is_refusal
 from ledger.messages import Message, MessageKind, Record, Shown, Slot, bundle_slot
 from ledger.reader import Reader
 from ledger.requesters import Twin
-from ledger.reviews import Orphan
+from ledger.reviews import Orphan, Untold
 from ledger.schema import ClaimState
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "MessageKind",
     "Open",
     "Orphan",
+    "Untold",
     "Reader",
     "Record",
     "Right",

@@ -26,37 +26,72 @@ class Holder(Frozen):
     """What it is an attempt of; attempts are numbered within it."""
     turn: int = 0
     """Which of the attempts it is."""
+    in_flight: timedelta | None = None
+    """How long after its beginning it may still take effect, as its tool says; None: as long as its code runs."""
 
     def is_older_than(self, claim: Row[Any]) -> bool:
         """Whether a later attempt of the same activity holds the claim: this one was given up on, and slept."""
         return self.activity is not None and self.activity == claim.activity and self.turn < claim.turn
 
 
+class Begun(Frozen):
+    """One attempt, as far as it says whether the call can still take effect."""
+
+    state: ClaimState
+    began_at: datetime
+    body_ended: bool
+    in_flight: timedelta | None
+
+    def can_no_longer(self, now: datetime, in_flight: timedelta | None) -> bool:
+        over = self.body_ended if self.in_flight is None else now > self.began_at + self.in_flight
+        return over and (in_flight is None or now > self.began_at + in_flight)
+
+
 class Standing(Frozen):
     """What all attempts to make a call, under whichever consent, let be said of it."""
 
-    attempts: int = 0
-    nothing_happened: bool = False
-    """Whether there were any, and each of them ended and said that it took no effect."""
-    bodies_ended: bool = False
-    """Whether there were any, and the code of each is known to have ended."""
-    last_began_at: datetime | None = None
+    begun: tuple[Begun, ...]
     now: datetime
+
+    @property
+    def attempts(self) -> int:
+        return len(self.begun)
+
+    @property
+    def nothing_happened(self) -> bool:
+        """Whether there were any, and each of them ended and said that it took no effect."""
+        return bool(self.begun) and all(each.state is ClaimState.FAILED for each in self.begun)
+
+    @property
+    def something_happened(self) -> bool:
+        """Whether one of them ended and said that it took effect."""
+        return any(each.state is ClaimState.EXECUTED for each in self.begun)
+
+    @property
+    def bodies_ended(self) -> bool:
+        """Whether there were any, and the code of each is known to have ended."""
+        return bool(self.begun) and all(each.body_ended for each in self.begun)
 
     def can_no_longer(self, in_flight: timedelta | None) -> bool:
         """Whether a call that has not taken effect by now cannot do so any more.
 
         A tool that says how long its calls stay in flight is taken at its word, whether its own code has ended or not:
-        what it sent may still be on its way. Of any other, its code must be known to have ended, every time.
+        what it sent may still be on its way. Of any other, its code must be known to have ended, every time. Each
+        attempt is held to what the tool said that it ran, and to what the tool says now.
+
+        in_flight: what the tool says now.
         """
-        if in_flight is None or self.last_began_at is None:
-            return self.bodies_ended
-        return self.now > self.last_began_at + in_flight
+        return bool(self.begun) and all(each.can_no_longer(self.now, in_flight) for each in self.begun)
 
 
-async def began(connection: AsyncConnection, consent: str, number: int, holder: Holder, now: datetime) -> None:
+async def began(connection: AsyncConnection, consent: str, number: int, holder: Holder) -> None:
+    """Note that an attempt begins: now, whatever it waited for before."""
     row = insert(connection, attempts).values(
-        consent=consent, attempt=number, state=ClaimState.STARTED, **held(holder, now)
+        consent=consent,
+        attempt=number,
+        state=ClaimState.STARTED,
+        in_flight=holder.in_flight.total_seconds() if holder.in_flight is not None else None,
+        **held(holder, await database_now(connection)),
     )
     await connection.execute(row)
 
@@ -103,14 +138,17 @@ async def standing_of(connection: AsyncConnection, consent: str) -> Standing:
     """What is known of a call's attempts at this moment, by the database's clock."""
     consents = [claim.consent for claim in await chain_of(connection, consent)]
     rows = (await connection.execute(select(attempts).where(attempts.c.consent.in_(consents)))).all()
-    return Standing(
-        attempts=len(rows),
-        nothing_happened=bool(rows) and all(row.state == ClaimState.FAILED for row in rows),
-        bodies_ended=bool(rows) and all(row.body_ended for row in rows),
-        last_began_at=max((datetime.fromisoformat(row.began_at) for row in rows), default=None),
-        now=await database_now(connection),
+    begun = tuple(
+        Begun(
+            state=row.state,
+            began_at=row.began_at,
+            body_ended=row.body_ended,
+            in_flight=timedelta(seconds=row.in_flight) if row.in_flight is not None else None,
+        )
+        for row in rows
     )
+    return Standing(begun=begun, now=await database_now(connection))
 
 
 def held(holder: Holder, now: datetime) -> dict[str, Any]:
-    return {**holder.model_dump(exclude={"token"}), "holder": holder.token, "began_at": audit.stamp(now)}
+    return {**holder.model_dump(exclude={"token", "in_flight"}), "holder": holder.token, "began_at": audit.stamp(now)}

@@ -26,6 +26,8 @@ _ENDS = {
     ClaimState.FAILED: Status.FAILED,
     ClaimState.UNKNOWN: Status.FROZEN,
 }
+BEGUN_WITH = ("approved_by", "thread_id", "tool_call_id")
+"""What a call is begun with that stands in no plan."""
 _TOO_LATE = "it could not begin in time"
 _NOT_ENDED = "an attempt began and its end was never recorded"
 _EARLIER = "another attempt of the same call may have taken effect"
@@ -87,29 +89,38 @@ async def begin(
         return _not_begun(requesters.NOT_COMPARABLE)
     call = met
     if may_start:
-        if hindrance := await _hindrance(connection, call, now, policy):
+        other = await _active(connection, call.idempotency_key)
+        if hindrance := await _hindrance(connection, call, now, policy, is_held=other is not None):
             return hindrance
         if call.retries:
             await _step_aside(connection, call)
+        elif other is not None:
+            # What is met is what was looked at: a key that became free meanwhile may have a twin that froze meanwhile.
+            return await _meet(connection, call, other, now)
         sealed = _seal(call.permission, Status.FROZEN)  # so that it stays sealed if its end is never recorded
         if await _claimed(connection, call, ClaimState.STARTED, attempt=1, sealed=sealed, **held(holder, now)):
-            await attempts.began(connection, call.consent, 1, holder, now)
+            await attempts.began(connection, call.consent, 1, holder)
             await audit.append(connection, call.approval_id, call.entries)
             return Beginning(right=Right.RUN)
     return await _meet_another(connection, call, now, may_start)
 
 
 async def _hindrance(
-    connection: AsyncConnection, call: ToolCall, now: datetime, policy: int | None
+    connection: AsyncConnection, call: ToolCall, now: datetime, policy: int | None, *, is_held: bool
 ) -> Beginning | None:
-    """What keeps a call from being begun that nobody has begun yet, and that it is not too late for."""
+    """What keeps a call from being begun that nobody has begun yet, and that it is not too late for.
+
+    is_held: another consent holds its key, and decides what becomes of it.
+    """
     if policy is not None and await policies.number_in_force(connection) != policy:
         return Beginning(right=Right.LOOK_AGAIN)
-    if twin := await _frozen_twin(connection, call):
+    if not is_held and (twin := await _frozen_twin(connection, call)):
         return _not_begun(twin.reason)
-    if call.retries is None:
-        return await _refused_grant(connection, call, now)  # an operator's word needs no grant
-    return await _refused_retry(connection, call, call.retries)
+    if call.retries is not None:
+        return await _refused_retry(connection, call, call.retries)
+    # An operator's word needs no grant.
+    why = await grants.objection(connection, call, now) if call.grant_id is not None and not is_held else None
+    return _not_begun(why) if why is not None else None
 
 
 def _not_begun(reason: str) -> Beginning:
@@ -118,22 +129,10 @@ def _not_begun(reason: str) -> Beginning:
 
 async def _frozen_twin(connection: AsyncConnection, call: ToolCall) -> requesters.Twin | None:
     """What keeps a call from running: another one, the same but for its key, of which nobody knows."""
-    if call.retry_safe or await _active(connection, call.idempotency_key) is not None:
-        return None  # the same key: what holds it decides
+    if call.retry_safe:
+        return None
     namespace = call.idempotency_key.partition(":")[0]
     return await requesters.twin_of(connection, call.payload_sha256, namespace, call.requester)
-
-
-async def _refused_grant(connection: AsyncConnection, call: ToolCall, now: datetime) -> Beginning | None:
-    """What a call is told whose remembered decision no longer stands, if it would run otherwise."""
-    if call.grant_id is None:
-        return None
-    why = await grants.objection(connection, call, now)
-    if why is None:
-        return None
-    if await _active(connection, call.idempotency_key) is not None:
-        return await _meet_another(connection, call, now, may_start=True)
-    return _not_begun(why)
 
 
 async def _refused_retry(connection: AsyncConnection, call: ToolCall, retried: str) -> Beginning | None:
@@ -282,7 +281,7 @@ async def _begin_again(
         )
         if again.rowcount == 0:
             return Beginning(right=Right.WAIT)
-        await attempts.began(connection, call.consent, number, holder, now)
+        await attempts.began(connection, call.consent, number, holder)
         return Beginning(right=Right.RUN, attempt=number)
     if own.state == ClaimState.STARTED:
         await _give_up(connection, call.consent, call.approval_id, _NOT_ENDED, now)
@@ -291,10 +290,15 @@ async def _begin_again(
 
 
 async def _meet_another(connection: AsyncConnection, call: ToolCall, now: datetime, may_start: bool) -> Beginning:
-    """Another consent holds the key: wait for it, take its result, or freeze with it."""
+    """Another consent holds the key, or has just let go of it."""
     other = await _active(connection, call.idempotency_key)
     if other is None:
         return Beginning(right=Right.WAIT) if may_start else _not_begun(_TOO_LATE)
+    return await _meet(connection, call, other, now)
+
+
+async def _meet(connection: AsyncConnection, call: ToolCall, other: Row[Any], now: datetime) -> Beginning:
+    """Wait for the one that holds the key, take its result, or freeze with it."""
     if other.payload_sha256 != call.payload_sha256:
         return _not_begun("the idempotency key stands for another payload")
     if other.state == ClaimState.STARTED:
@@ -348,7 +352,8 @@ async def _claimed(connection: AsyncConnection, asking: ToolCall | Closing, stat
 
 def _asked_for(call: ToolCall) -> dict[str, Any]:
     requester = call.requester.model_dump_json(exclude_none=True)
-    return {"scope_key": call.scope_key or call.idempotency_key, "requester": requester}
+    begun_with = call.model_dump_json(include=set(BEGUN_WITH))
+    return {"scope_key": call.scope_key or call.idempotency_key, "requester": requester, "begun_with": begun_with}
 
 
 async def _active(connection: AsyncConnection, idempotency_key: str) -> Row[Any] | None:

@@ -333,9 +333,9 @@ class Ledger:
         async with reading(self._engine) as connection:
             return await reviews.chain_sights(connection, consent)
 
-    async def rule(self, examination: Examination) -> Ruled:
+    async def rule(self, examination: Examination, namespace: str | None = None) -> Ruled:
         async with writing(self._engine) as connection:
-            return await reviews.rule(connection, examination)
+            return await reviews.rule(connection, examination, namespace)
 
     async def review(self, approval_id: str) -> ReviewRecord | None:
         async with reading(self._engine) as connection:
@@ -345,10 +345,10 @@ class Ledger:
         async with reading(self._engine) as connection:
             return await settlements.settlement_of(connection, approval_id)
 
-    async def waits(self, approval_id: str) -> reviews.Wait | None:
+    async def waits(self, approval_id: str, namespace: str | None = None) -> reviews.Wait | None:
         """How the review of an approval's frozen call stands: who waits for it, what was promised, what was told."""
         async with reading(self._engine) as connection:
-            return await reviews.wait_of(connection, approval_id)
+            return await reviews.wait_of(connection, approval_id, namespace)
 
     async def tell(self, telling: Telling) -> Told:
         async with writing(self._engine) as connection:

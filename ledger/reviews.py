@@ -55,6 +55,8 @@ class Orphan(Frozen):
     idempotency_key: str
     plan: Plan
     began_at: datetime
+    begun_with: str | None
+    """What the call was begun with that stands in no plan."""
     is_given_up: bool
     """Whether it is on record that nobody knows; if not, the claim still says that it runs."""
 
@@ -68,6 +70,7 @@ class Untold(Frozen):
 
     plan: Plan
     idempotency_key: str
+    begun_with: str | None
 
 
 async def sights(connection: AsyncConnection, approval_id: str) -> tuple[Sight, ...]:
@@ -97,7 +100,8 @@ class Wait(Frozen):
     told: bool
 
 
-async def wait_of(connection: AsyncConnection, approval_id: str) -> Wait | None:
+async def wait_of(connection: AsyncConnection, approval_id: str, namespace: str | None) -> Wait | None:
+    """namespace: the retry is told that a review of this one makes."""
     root = await root_of(connection, approval_id)
     if root is None:
         return None
@@ -105,15 +109,19 @@ async def wait_of(connection: AsyncConnection, approval_id: str) -> Wait | None:
         count=await count_waiting(connection, root.consent),
         some=tuple(await first_waiting(connection, root.consent)),
         retries=await _count_retries(connection, root.idempotency_key),
-        retry=await promised_retry(connection, root.idempotency_key) if root.state == ClaimState.UNKNOWN else None,
+        retry=await _retry_to_make(connection, root.idempotency_key, namespace)
+        if root.state == ClaimState.UNKNOWN
+        else None,
         told=await is_told(connection, root.consent),
     )
 
 
-async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
+async def rule(connection: AsyncConnection, examination: Examination, namespace: str | None) -> Ruled:
     """Settle a frozen call by compare-and-set: of two who say something of it, the first is heard.
 
     A retry that was promised is made before anything else is settled, unless the call turns out to be executed.
+
+    namespace: Temporal's, of the review that asks.
     """
     call, ruling = examination.frozen.call, examination.ruling
     root = await _locked_root(connection, call.approval_id)
@@ -125,7 +133,7 @@ async def rule(connection: AsyncConnection, examination: Examination) -> Ruled:
     wants_retry = ruling is not None and ruling.kind is RulingKind.RETRY
     if promised is None and wants_retry and root.state == ClaimState.UNKNOWN:
         assert ruling is not None
-        promised = await _promise(connection, examination, ruling)
+        promised = await _promise(connection, examination, ruling, namespace)
     if promised is not None:
         return Ruled(kind=RuledKind.RETRYING, consent=promised.consent)
     if root.state == ClaimState.STARTED:  # it runs: nobody can say yet
@@ -172,10 +180,25 @@ async def resolve(connection: AsyncConnection, call: ToolCall, content: Content,
 
 async def promised_retry(connection: AsyncConnection, idempotency_key: str) -> Retry | None:
     """The retry of a key that an operator was promised and that nobody has made."""
+    row = await _promised(connection, idempotency_key)
+    return _retry_of(row) if row is not None else None
+
+
+async def _retry_to_make(connection: AsyncConnection, idempotency_key: str, namespace: str | None) -> Retry | None:
+    """That retry, if it is for a review of this namespace to make: of two reviews of one key, one does."""
+    row = await _promised(connection, idempotency_key)
+    is_ours = row is not None and (row.namespace is None or namespace is None or row.namespace == namespace)
+    return _retry_of(row) if row is not None and is_ours else None
+
+
+async def _promised(connection: AsyncConnection, idempotency_key: str) -> Row[Any] | None:
     made = exists().where(claims.c.consent == retries.c.consent)
     found = select(retries).where(retries.c.idempotency_key == idempotency_key, ~made).order_by(retries.c.asked_at)
-    row = (await connection.execute(found.limit(1))).first()
-    return Retry(consent=row.consent, ruling=Ruling.model_validate_json(row.ruling)) if row is not None else None
+    return (await connection.execute(found.limit(1))).first()
+
+
+def _retry_of(row: Row[Any]) -> Retry:
+    return Retry(consent=row.consent, ruling=Ruling.model_validate_json(row.ruling))
 
 
 async def _count_retries(connection: AsyncConnection, idempotency_key: str) -> int:
@@ -192,6 +215,7 @@ async def orphans(connection: AsyncConnection, namespace: str, now: datetime) ->
             claims.c.consent,
             claims.c.idempotency_key,
             claims.c.began_at,
+            claims.c.begun_with,
             claims.c.state,
             func.coalesce(edited, approvals.c.plan).label("plan"),
         )
@@ -205,6 +229,7 @@ async def orphans(connection: AsyncConnection, namespace: str, now: datetime) ->
             idempotency_key=row.idempotency_key,
             plan=Plan.model_validate_json(row.plan),
             began_at=datetime.fromisoformat(row.began_at),
+            begun_with=row.begun_with,
             is_given_up=row.state == ClaimState.UNKNOWN,
         )
         for row in rows
@@ -217,20 +242,23 @@ async def untold(connection: AsyncConnection, namespace: str, now: datetime) -> 
     edited = with_hash(claims.c.approval_id, claims.c.payload_sha256).correlate(claims).scalar_subquery()
     plan = func.coalesce(edited, approvals.c.plan).label("plan")
     late = (
-        select(plan, claims.c.idempotency_key)
+        select(plan, claims.c.idempotency_key, claims.c.begun_with)
         .join(claims, claims.c.approval_id == approvals.c.approval_id)
         .join(settlements, settlements.c.consent == claims.c.consent)
         .where(text("settlements.told = 0"), settlements.c.settled_at < audit.stamp(now - _TOLD_WITHIN))
     )
     is_settled = exists().where(settlements.c.consent == retries.c.consent)
     retried = (
-        select(plan, claims.c.idempotency_key)
+        select(plan, claims.c.idempotency_key, claims.c.begun_with)
         .join(retries, retries.c.approval_id == approvals.c.approval_id)
         .join(claims, claims.c.consent == retries.c.consent)
         .where(claims.c.state.in_(tuple(KINDS)), claims.c.ended_at < audit.stamp(now - _TOLD_WITHIN), ~is_settled)
     )
     found = [row for query in (late, retried) for row in await connection.execute(query.where(lives_in(namespace)))]
-    return [Untold(plan=Plan.model_validate_json(row.plan), idempotency_key=row.idempotency_key) for row in found]
+    return [
+        Untold(plan=Plan.model_validate_json(row.plan), idempotency_key=row.idempotency_key, begun_with=row.begun_with)
+        for row in found
+    ]
 
 
 async def _move(connection: AsyncConnection, root: Row[Any], examination: Examination) -> bool:
@@ -243,7 +271,8 @@ async def _move(connection: AsyncConnection, root: Row[Any], examination: Examin
     elif ruling is not None:
         found = unknown.values(state=ClaimState.FAILED, error=storable(ruling.reason))
     elif report is not None and report.kind is ReportKind.NOT_EXECUTED:
-        if (await attempts.standing_of(connection, root.consent)).attempts != report.attempts:
+        standing = await attempts.standing_of(connection, root.consent)
+        if standing.attempts != report.attempts or standing.something_happened:
             return False
         found = unknown.values(state=ClaimState.FAILED, error=storable(report.reason))
     else:
@@ -261,7 +290,9 @@ async def _locked_root(connection: AsyncConnection, approval_id: str) -> Row[Any
     return root
 
 
-async def _promise(connection: AsyncConnection, examination: Examination, ruling: Ruling) -> Retry:
+async def _promise(
+    connection: AsyncConnection, examination: Examination, ruling: Ruling, namespace: str | None
+) -> Retry:
     """Put on record that a call is to be tried again; from here on it will be, whoever comes to do so."""
     call = examination.frozen.call
     mine = claims.c.approval_id == call.approval_id
@@ -276,6 +307,7 @@ async def _promise(connection: AsyncConnection, examination: Examination, ruling
         idempotency_key=call.idempotency_key,
         ruling=retry.ruling.model_dump_json(),
         asked_at=audit.stamp(examination.now),
+        namespace=namespace,
     )
     await connection.execute(row)
     entry = AuditEntry(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from sqlalchemy import Column, Index, Integer, LargeBinary, MetaData, Table, Text, text
+from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, text
 
 
 class ClaimState(StrEnum):
@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0010"
+VERSION = "0011"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -141,6 +141,7 @@ claims = Table(
     Column("released", Text),
     Column("scope_key", Text),
     Column("requester", Text),
+    Column("begun_with", Text),
     Index("claims_one_active_per_key", "idempotency_key", unique=True, sqlite_where=_ACTIVE, postgresql_where=_ACTIVE),
     Index("claims_active_in_scope", "scope_key", sqlite_where=_ACTIVE, postgresql_where=_ACTIVE),
     Index("claims_unknown_payload", "payload_sha256", sqlite_where=_UNKNOWN, postgresql_where=_UNKNOWN),
@@ -150,7 +151,8 @@ claims = Table(
 
 """A `sealed` claim's result is told only while `released` is that result's hash.
 
-`scope_key` is the key without its requester, and `requester` who it was: only what was begun has them.
+`scope_key` is the key without its requester, `requester` who it was, and `begun_with` who let it run and of which
+conversation and tool call it is: only what was begun has them.
 """
 
 person_ids = Table(
@@ -176,9 +178,13 @@ attempts = Table(
     Column("began_at", Text, nullable=False),
     Column("ended_at", Text),
     Column("body_ended", Integer, nullable=False, server_default="0"),
+    Column("in_flight", Float),
     Index("attempts_holder", "holder", unique=True),
 )
-"""Every attempt that began; `state` is what it said of its own end, `began_at` is the database's time."""
+"""Every attempt that began; `state` is what it said of its own end, `began_at` is the database's time.
+
+`in_flight` is for how many seconds after that it could take effect, as the tool that was run says; null: while it runs.
+"""
 
 late_results = Table(
     "late_results",
@@ -218,8 +224,12 @@ retries = Table(
     Column("idempotency_key", Text, nullable=False, index=True),
     Column("ruling", Text, nullable=False),
     Column("asked_at", Text, nullable=False),
+    Column("namespace", Text),
 )
-"""Operators' words that a frozen call is to be tried again: promised from here on, made once they have a claim."""
+"""Operators' words that a frozen call is to be tried again: promised from here on, made once they have a claim.
+
+`namespace` is Temporal's, of the review that promised it and makes it.
+"""
 
 messages = Table(
     "messages",

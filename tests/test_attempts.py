@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import select, text, update
 
 from assent import Surface
 from assent.content import Content
 from assent.contracts import Plan, Ruled, Ruling, RulingKind
 from assent.messages import AuditEvent, Examination, FrozenCall, Report, ReportKind, ToolCall
-from ledger import ClaimState, Ending, Ledger, Right, attempts, claims
+from ledger import ClaimState, Ending, Holder, Ledger, Right, attempts, audit
+from ledger.clock import database_now
 from ledger.engine import writing
+from ledger.schema import approvals
+from ledger.schema import attempts as attempts_table
+from ledger.schema import claims as claims_table
 from tests.conftest import OPERATOR, new_database
 from tests.ledgers import closing, holder, propose
+from tests.parts import until
 
 EXECUTED = Ending(state=ClaimState.EXECUTED, content=Content.of({"sent": True}))
 FAILED = Ending(state=ClaimState.FAILED, content=Content.of("no"), error="the tool ended with failed")
@@ -152,15 +161,120 @@ async def test_late_ends_count_for_each_attempt(ledger: Ledger) -> None:
 
 async def test_in_flight_counts_from_the_last_beginning_by_the_databases_clock(ledger: Ledger) -> None:
     """The process that asks may live in another year: neither its clock nor the other worker's takes part."""
-    call, long_ago = ToolCall.of(await safe(ledger)), datetime.now(UTC) - timedelta(hours=3)
+    call, in_flight = ToolCall.of(await safe(ledger)), timedelta(hours=2)
+    await ledger.begin(call, flying(in_flight))
     async with writing(ledger._engine) as connection:
-        await claims.begin(connection, call, holder(), long_ago)
-    assert (await ledger.standing(call.consent)).can_no_longer(timedelta(hours=2))
-    await ledger.begin(call, holder())
+        await connection.execute(
+            update(attempts_table)
+            .where(attempts_table.c.consent == call.consent)
+            .values(began_at=audit.stamp(datetime.now(UTC) - timedelta(hours=3)))
+        )
+    assert (await ledger.standing(call.consent)).can_no_longer(in_flight)
+    await ledger.begin(call, flying(in_flight))
     standing = await ledger.standing(call.consent)
-    assert not standing.can_no_longer(timedelta(hours=2))
-    assert standing.last_began_at is not None
-    assert timedelta(0) <= standing.now - standing.last_began_at < timedelta(hours=1)
+    assert not standing.can_no_longer(in_flight)
+    assert timedelta(0) <= standing.now - standing.begun[-1].began_at < timedelta(hours=1)
+
+
+async def test_in_flight_is_what_the_tool_said_that_was_run_and_what_it_says_now(ledger: Ledger) -> None:
+    """An upgrade that takes the word back says nothing of what an older version has sent."""
+    call, first = ToolCall.of(await safe(ledger)), flying(timedelta(hours=1))
+    await ledger.begin(call, first)
+    await ledger.finish(call, first, 1, RAISED)
+    standing = await ledger.standing(call.consent)
+    assert standing.bodies_ended
+    assert not standing.can_no_longer(None), "it may arrive within the hour"
+    call, second = ToolCall.of(await safe(ledger)), holder()
+    await ledger.begin(call, second)
+    await ledger.finish(call, second, 1, TIMED_OUT)
+    assert not (await ledger.standing(call.consent)).can_no_longer(timedelta(0)), "its code still runs"
+    await ledger.body_ended(second)
+    assert (await ledger.standing(call.consent)).can_no_longer(timedelta(0))
+    assert not (await ledger.standing(call.consent)).can_no_longer(timedelta(hours=1))
+
+
+async def test_a_call_counts_from_when_it_could_begin_not_from_when_it_asked(tmp_path: Path) -> None:
+    ledger = Ledger.open(await new_database("postgres", tmp_path))
+    await ledger.upgrade()
+    try:
+        plan = await propose(ledger)
+        call = ToolCall.of(plan)
+        held = select(approvals.c.approval_id).where(approvals.c.approval_id == plan.approval_id).with_for_update()
+        async with ledger._engine.connect() as other:
+            await other.execute(held)
+            beginning = asyncio.create_task(ledger.begin(call, holder()))
+            await until(partial(waits_for_a_lock, ledger))
+            released = await database_now(other)
+            await other.rollback()
+        assert (await beginning).right is Right.RUN
+        assert (await ledger.standing(call.consent)).begun[0].began_at >= released
+    finally:
+        await ledger.dispose()
+
+
+async def test_a_frozen_twin_stops_a_call_whose_key_becomes_free_just_then(tmp_path: Path) -> None:
+    ledger = Ledger.open(await new_database("postgres", tmp_path))
+    await ledger.upgrade()
+    try:
+        same = {"to": "the same"}
+        first = await propose(ledger, same, message="one")
+        assert (await ledger.begin(ToolCall.of(first), holder())).right is Right.RUN
+        twin, running = await propose(ledger, same, message="two"), holder()
+        assert (await ledger.begin(ToolCall.of(twin), running)).right is Right.RUN
+        await ledger.finish(ToolCall.of(twin), running, 1, RAISED)
+        second = ToolCall.of(await propose(ledger, same, message="one"))
+        assert (await ledger.begin(second, holder())).right is Right.WAIT
+        async with ledger._engine.connect() as finishing:  # the first one fails; this is its transaction
+            own = claims_table.c.consent == first.approval_id
+            await finishing.execute(update(claims_table).where(own).values(state=ClaimState.FAILED))
+            assert (await ledger.begin(second, holder())).right is Right.WAIT
+            await finishing.commit()
+        beginning = await ledger.begin(second, holder())
+        assert beginning.report is not None
+        assert beginning.report.kind is ReportKind.NOT_BEGUN, "the same call is frozen: it may have taken effect"
+    finally:
+        await ledger.dispose()
+
+
+async def test_a_probe_does_not_overrule_what_an_attempt_said_itself(ledger: Ledger) -> None:
+    plan = await safe(ledger, attempts=1)
+    call, first = ToolCall.of(plan), holder()
+    await ledger.begin(call, first)
+    await ledger.finish(call, first, 1, TIMED_OUT)
+    await ledger.finish(call, first, 1, EXECUTED)
+    found = Report(kind=ReportKind.NOT_EXECUTED, attempts=1)
+    assert (await ruled(ledger, plan, call, report=found)).kind == "retrying"
+    assert await ledger.settlement(call.approval_id) is None, "two that are trusted disagree: nobody knows"
+
+
+async def test_a_retry_is_made_by_the_review_that_promised_it(ledger: Ledger) -> None:
+    """Two namespaces of Temporal on one ledger may each have a review of the same key."""
+    plan = await safe(ledger, attempts=1)
+    call, first = ToolCall.of(plan), holder()
+    await ledger.begin(call, first)
+    await ledger.finish(call, first, 1, RAISED)
+    frozen = FrozenCall.of(plan, call, decided_by=None, error=None, frozen_at=datetime.now(UTC))
+    again = Ruling(kind=RulingKind.RETRY, operator=OPERATOR, surface=Surface.CLIENT, reason="again", ruling_id="r")
+    promised = await ledger.rule(Examination(frozen=frozen, ruling=again, now=datetime.now(UTC)), "here")
+    assert promised.kind == "retrying"
+    here, there = await ledger.waits(plan.approval_id, "here"), await ledger.waits(plan.approval_id, "there")
+    assert here is not None
+    assert here.retry is not None
+    assert here.retry.consent == promised.consent
+    assert there is not None
+    assert there.retry is None
+    ruled = await ledger.rule(Examination(frozen=frozen, now=datetime.now(UTC)), "there")
+    assert ruled.kind == "retrying", "and nobody settles anything before"
+
+
+def flying(in_flight: timedelta) -> Holder:
+    return holder().model_copy(update={"in_flight": in_flight})
+
+
+async def waits_for_a_lock(ledger: Ledger) -> bool:
+    waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+    async with ledger._engine.connect() as connection:
+        return bool((await connection.execute(waiting)).scalar_one())
 
 
 async def test_not_executed_counts_only_for_the_attempts_that_the_probe_knew_of(ledger: Ledger) -> None:

@@ -72,9 +72,12 @@ async def test_a_retry_that_fails_settles_nothing_of_an_attempt_that_took_effect
     assert marks(tmp_path / "m") == 1
 
 
-async def test_a_probe_counts_no_earlier_than_every_attempt_has_ended(service: Service, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tool", ["goes_on", "goes_on_elsewhere", "pays_in_a_thread"])
+async def test_a_probe_counts_no_earlier_than_every_attempt_has_ended(
+    service: Service, tmp_path: Path, tool: str
+) -> None:
     gate = tmp_path / "gate"
-    handle = await asked(service, "goes_on", {"path": str(tmp_path / "m"), "gate": str(gate)})
+    handle = await asked(service, tool, {"path": str(tmp_path / "m"), "gate": str(gate)})
     assert (await handle.outcome()).status == "frozen"
 
     async def asked_again() -> bool:
@@ -85,6 +88,7 @@ async def test_a_probe_counts_no_earlier_than_every_attempt_has_ended(service: S
     gate.touch()
     settlement = await handle.settlement()
     assert (settlement.kind, marks(tmp_path / "m")) == ("executed", 1)
+    assert "late" in await service.events(handle.id), "what it said in the end is kept"
 
 
 async def test_who_meets_a_healthy_call_waits_for_it_however_long_and_replays_it(

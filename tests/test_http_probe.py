@@ -139,6 +139,8 @@ def test_not_found_counts_only_after_requests_can_no_longer_be_in_flight() -> No
     assert declared("https://x/", "https://x/").manifest.in_flight == timedelta(minutes=10)
     short = declared("https://x/", "https://x/", in_flight=timedelta(seconds=1))
     assert short.manifest.in_flight == timedelta(seconds=1)
+    own = declared("https://x/", None, probe=lambda ctx, **_: "unknown")
+    assert own.manifest.in_flight == timedelta(minutes=10), "its server may be as slow"
     without = declared("https://x/", None)
     assert (without.manifest.has_probe, without.manifest.in_flight) == (False, None)
 

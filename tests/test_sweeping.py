@@ -11,19 +11,22 @@ from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
+from temporalio.client import Client
 from temporalio.service import RPCError
 
 from assent import ApprovalHandle, ConversationBusy, names
 from assent.door import parse_request
 from assent.temporal_door import TemporalDoor
+from ledger import Orphan, Untold
 from tests import parts
-from tests.conftest import ME, Service, accepted, new_database, open_service
+from tests.conftest import ME, OPERATOR, Service, accepted, new_database, open_service
 from tests.feishu import REQUESTER, Agent, buttons, open_office
 from tests.parts import until
 from tests.simulated import served
 from tests.test_conversations import purge
 from tests.test_reviews import frozen
 from tests.tools import marks
+from workers import sweeping
 from workers.sweeping import end_gone, sweep
 
 
@@ -143,6 +146,56 @@ async def test_what_temporal_has_never_heard_of_is_left_alone_until_it_is_overdu
     await purge(service, handle.id)
     await swept(service)
     assert await service.ledger.outcome(handle.id) is None
+
+
+_STRICTER = """
+[[rule]]
+name = "by name"
+tools = ["says_for_whom"]
+approvers = [{ people = ["open_id:ou_me", "open_id:ou_another"] }]
+"""
+
+
+async def test_a_reopened_review_knows_who_approved_and_of_which_conversation_the_call_is(
+    service: Service, tmp_path: Path
+) -> None:
+    path = tmp_path / "m"
+    asked: dict[str, Any] = {"thread_id": uuid.uuid4().hex, "tool_call_id": "call-7"}
+    handle = await service.gate.request("says_for_whom", {"path": str(path)}, requester=ME, **asked)
+    assert (await service.decided(handle)).status == "frozen"
+    review = names.review_workflow(str((await handle.outcome()).idempotency_key))
+    await service.client.get_workflow_handle(review).terminate("by hand")
+    assert await sweep(service.client, service.ledger) >= 1
+    shown = str((await handle.state()).payload_sha256)[:12]
+    async with service.policy(_STRICTER):  # and who approved is one of those who may
+        ruled = await handle.settle("retry", operator=OPERATOR, reason="again", payload_hash=shown)
+        assert ruled.kind == "retrying"
+        assert (await handle.settlement()).kind == "executed"
+    first, second = path.read_text().splitlines()
+    assert first == second
+    assert first.endswith("call-7")
+
+
+async def test_one_that_cannot_be_dealt_with_keeps_nobody_from_the_others(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad, good = [await frozen(service, tmp_path / name) for name in ("bad", "good")]
+    for handle in (bad, good):
+        review = names.review_workflow(str((await handle.outcome()).idempotency_key))
+        await service.client.get_workflow_handle(review).terminate("by hand")
+    opened = sweeping._open_review
+
+    async def fails(client: Client, found: Orphan | Untold, why: str) -> None:
+        if found.plan.approval_id == bad.id:
+            raise ValueError("it cannot be written")
+        await opened(client, found, why)
+
+    monkeypatch.setattr(sweeping, "_open_review", fails)
+    assert await sweep(service.client, service.ledger) >= 1
+    assert (await good.settle("executed", operator=OPERATOR, reason="it did")).kind == "settled"
+    monkeypatch.undo()
+    assert await sweep(service.client, service.ledger) >= 1
+    assert (await bad.settle("executed", operator=OPERATOR, reason="it did")).kind == "settled"
 
 
 async def test_two_namespaces_on_one_ledger_look_after_their_own(

@@ -268,6 +268,34 @@ def goes_on(path: str, gate: str, ctx: ToolContext) -> int:
     return leave_mark(path)
 
 
+@tool(retry_safe=True, attempts=1)
+def says_for_whom(path: str, ctx: ToolContext) -> str:
+    """Note of which conversation and tool call it is; the first time, lose the answer."""
+    if leave_mark(path, f"{ctx.thread_id} {ctx.tool_call_id}") == 1:
+        raise ConnectionError("the answer is lost")
+    return "done"
+
+
+@tool(retry_safe=True, attempts=2, timeout=timedelta(seconds=1), probe=count_marks)
+async def goes_on_elsewhere(path: str, gate: str, ctx: ToolContext) -> int:
+    """The same around a thread of its own, as authors of async code write it."""
+    if ctx.attempt > 1:
+        raise ConnectionError("the line is dead")
+    await asyncio.to_thread(pass_gate, gate)
+    return await asyncio.to_thread(leave_mark, path)
+
+
+@tool(probe=count_marks, timeout=timedelta(seconds=1))
+async def pays_in_a_thread(path: str, gate: str) -> int:
+    """Take effect in a thread, once the gate opens."""
+
+    def pay() -> int:
+        pass_gate(gate)
+        return leave_mark(path)
+
+    return await asyncio.to_thread(pay)
+
+
 @tool(probe=count_marks, in_flight=timedelta(hours=1))
 def sends(path: str, gate: str) -> None:
     """Send something that may arrive within the hour, and know nothing of it."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeVar
 
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
@@ -13,12 +17,13 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from assent import names
-from assent.contracts import Outcome, Plan
+from assent.contracts import Outcome
 from assent.messages import Announcement, Closing, Conclusion, FrozenCall, Member, ReportKind, ToolCall
 from assent.settings import Settings
-from ledger import Ledger, Open, Orphan
+from ledger import Ledger, Open, Orphan, Untold
 
 _log = logging.getLogger(__name__)
+_Found = TypeVar("_Found")
 _LOOKED_AT = 500
 """How many open approvals are looked at in one sweep."""
 _AT_ONCE = 16
@@ -42,20 +47,33 @@ async def sweep(client: Client, ledger: Ledger) -> int:
     """Open a review for every claim that nobody will come back for; tells how many there were."""
     opened = 0
     for orphan in await ledger.orphans(client.namespace):
-        if await _is_running(client, names.approval_workflow(orphan.plan.approval_id)):
-            continue
-        running = await _is_running(client, names.review_workflow(orphan.idempotency_key))
-        if orphan.is_given_up and running:
-            continue
-        if await _is_unknown(ledger, orphan):
-            why = "the approval was ended from outside while the call ran"
-            await _open_review(client, orphan.plan, orphan.idempotency_key, why)
-            _log.warning("approval %s was ended while its call ran; its review is open", orphan.plan.approval_id)
-            opened += 1
+        opened += bool(await _each(orphan.plan.approval_id, partial(_review, client, ledger, orphan)))
     for known in await ledger.untold(client.namespace):
         why = "the review was ended before everybody was told what was settled"
-        await _open_review(client, known.plan, known.idempotency_key, why)
+        await _each(known.plan.approval_id, partial(_open_review, client, known, why))
     return opened
+
+
+async def _review(client: Client, ledger: Ledger, orphan: Orphan) -> bool:
+    """Open the review of a claim, if nobody will come back for it."""
+    if await _is_running(client, names.approval_workflow(orphan.plan.approval_id)):
+        return False
+    if orphan.is_given_up and await _is_running(client, names.review_workflow(orphan.idempotency_key)):
+        return False
+    if not await _is_unknown(ledger, orphan):
+        return False
+    await _open_review(client, orphan, "the approval was ended from outside while the call ran")
+    _log.warning("approval %s was ended while its call ran; its review is open", orphan.plan.approval_id)
+    return True
+
+
+async def _each(approval_id: str, look: Callable[[], Awaitable[_Found]]) -> _Found | None:
+    """Look at one of many: one that cannot be dealt with keeps nobody from the others, and is looked at again."""
+    try:
+        return await look()
+    except Exception as error:
+        _log.warning("sweeping %s failed and is tried again: %s: %s", approval_id, type(error).__name__, error)
+        return None
 
 
 async def end_gone(client: Client, ledger: Ledger, after: Open | None = None) -> Open | None:
@@ -66,7 +84,7 @@ async def end_gone(client: Client, ledger: Ledger, after: Open | None = None) ->
     page = await ledger.open_ones(client.namespace, after=after, limit=_LOOKED_AT)
     for start in range(0, len(page), _AT_ONCE):
         some = page[start : start + _AT_ONCE]
-        await asyncio.gather(*(_end_if_gone(client, ledger, each) for each in some))
+        await asyncio.gather(*(_each(each.approval_id, partial(_end_if_gone, client, ledger, each)) for each in some))
     return page[-1] if len(page) == _LOOKED_AT else None
 
 
@@ -134,12 +152,15 @@ async def _is_running(client: Client, workflow_id: str) -> bool:
     return described.status is WorkflowExecutionStatus.RUNNING
 
 
-async def _open_review(client: Client, plan: Plan, key: str, why: str) -> None:
-    """Open the review of a call, or let the one that is open look again."""
-    now, call = datetime.now(UTC), ToolCall.of(plan).model_copy(update={"idempotency_key": key})
+async def _open_review(client: Client, found: Orphan | Untold, why: str) -> None:
+    """Open the review of a call, as it was begun, or let the one that is open look again."""
+    now, plan, key = datetime.now(UTC), found.plan, found.idempotency_key
+    begun_with: dict[str, Any] = json.loads(found.begun_with) if found.begun_with else {}
+    call = ToolCall.of(plan, **begun_with).model_copy(update={"idempotency_key": key})
+    decided_by = call.approved_by[-1] if call.approved_by else None
     await client.start_workflow(
         names.FROZEN_REVIEW,
-        FrozenCall.of(plan, call, decided_by=None, error=why, frozen_at=now),
+        FrozenCall.of(plan, call, decided_by=decided_by, error=why, frozen_at=now),
         id=names.review_workflow(key),
         task_queue=names.APPROVALS_QUEUE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,

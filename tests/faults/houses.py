@@ -75,16 +75,22 @@ async def beside_another_clock(ground: Ground) -> Table:
 
 async def on_own_servers(ground: Ground) -> Table:
     """Where the servers themselves are struck."""
-    async with _own_postgres() as postgres, _own_temporal(ground) as (own, temporal):
-        async with _stage(own, await postgres.database(), _PATIENT) as stage:
-            return await _seen(stage, lambda stage: scenes.servers_restarted(stage, temporal, postgres))
+    async with (
+        _own_postgres() as postgres,
+        _own_temporal(ground) as (own, temporal),
+        _stage(own, await postgres.database(), _PATIENT) as stage,
+    ):
+        return await _seen(stage, lambda stage: scenes.servers_restarted(stage, temporal, postgres))
 
 
 async def without_temporal(ground: Ground) -> Table:
     """Where Temporal is away for longer than workers may be silent."""
-    async with _own_postgres() as postgres, _own_temporal(ground) as (own, temporal):
-        async with _stage(own, await postgres.database(), _QUICK) as stage:
-            return await _seen(stage, lambda stage: scenes.temporal_away(stage, temporal))
+    async with (
+        _own_postgres() as postgres,
+        _own_temporal(ground) as (own, temporal),
+        _stage(own, await postgres.database(), _QUICK) as stage,
+    ):
+        return await _seen(stage, lambda stage: scenes.temporal_away(stage, temporal))
 
 
 async def on_a_small_disk(ground: Ground) -> Table:

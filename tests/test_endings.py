@@ -60,7 +60,7 @@ TTL = timedelta(seconds=20)
 async def test_an_ending_is_told_by_nobody_before_the_ledger_has_it(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: Status, was_executed: bool
 ) -> None:
-    more = {"ttl": TTL} if ending is Status.EXPIRED else {}
+    more: dict[str, Any] = {"ttl": TTL} if ending is Status.EXPIRED else {}
     handle = await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME, **more)
     workflow = service.client.get_workflow_handle(names.approval_workflow(handle.id))
     ledger = OutOfReach(service, monkeypatch)

@@ -156,7 +156,8 @@ async def test_who_freezes_while_feishu_holds_up_the_settled_review_gets_its_ans
 
 async def _joined_in_between(office: Office, directory: Path, name: str) -> bool:
     """Whether the second one froze while the review that was settled was still open."""
-    service, asked = office.service, {"message_id": name, "arguments": {"path": str(directory / name)}}
+    service = office.service
+    asked: dict[str, Any] = {"message_id": name, "arguments": {"path": str(directory / name)}}
     first = await frozen(office, directory, **asked)
     await review(office, first, open_=True)
     second = await office.ask(directory, "raises", **asked)

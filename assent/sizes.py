@@ -25,8 +25,12 @@ REFUSALS = 64 * 1024
 """How much of that may be about decisions that were refused: they crowd out none that count."""
 RULING = 512 * 1024
 """What an operator says of a frozen call, with its result."""
+CARDS = 64 * 1024
+"""The messages of all cards that an approval sent and remembers."""
 STANDING = 32 * 1024
 """What a call tells the bundle whose card it shares, and the other way round."""
+SHEET = 768 * 1024
+"""What a bundle keeps of all its calls, though of each it keeps whether it has ended."""
 BATCH = 256 * 1024
 """What is written into the audit at once, though one entry goes in any case."""
 CARRIED = 1600 * 1024

@@ -395,7 +395,7 @@ class Ledger:
             return await heads.closing_head(connection, approval_id)
 
     async def heads(self) -> list[ClosingHead]:
-        async with reading(self._engine) as connection:
+        async with snapshot(self._engine) as connection:
             return await heads.all_heads(connection)
 
     async def head(self) -> tuple[int, str]:

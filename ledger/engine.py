@@ -31,8 +31,8 @@ _GONE = {
     "tcp_user_timeout": "20s",
 }
 """How soon it notices that a client's machine is gone."""
-_PATIENT = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
-"""For one who only reads, and holds no lock."""
+_UNLIMITED = {"statement_timeout": "0", "idle_in_transaction_session_timeout": "0"}
+"""For one who only reads, and holds no lock; and for who changes the schema, while nobody else is to go on."""
 _DURABLE = {"synchronous_commit": "on", "application_name": "assent"}
 
 
@@ -102,16 +102,33 @@ async def snapshot(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         async with reading(engine) as connection:
             yield connection
         return
+    async with _patient(engine) as patient, patient.connect() as connection:
+        await connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        yield connection
+
+
+@asynccontextmanager
+async def rebuilding(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A transaction that changes the schema, for as long as that takes."""
+    if engine.dialect.name == "sqlite":
+        async with writing(engine) as connection:
+            yield connection
+        return
+    async with _patient(engine) as patient, patient.begin() as connection:
+        yield connection
+
+
+@asynccontextmanager
+async def _patient(engine: AsyncEngine) -> AsyncIterator[AsyncEngine]:
+    """The same database, for one connection that is limited neither by the server nor here."""
     patient = create_async_engine(
         engine.url,
         poolclass=NullPool,
         hide_parameters=True,
-        connect_args={"timeout": 5, "server_settings": {**_GONE, **_PATIENT}},
+        connect_args={"timeout": 5, "server_settings": {**_DURABLE, **_GONE, **_UNLIMITED}},
     )
     try:
-        async with patient.connect() as connection:
-            await connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-            yield connection
+        yield patient
     finally:
         await patient.dispose()
 

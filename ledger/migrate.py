@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from ledger.engine import reading, writing
+from ledger.engine import reading, rebuilding
 from ledger.schema import VERSION
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -30,15 +30,13 @@ async def upgrade(engine: AsyncEngine) -> None:
 
     def migrate(connection: Connection) -> None:
         if connection.dialect.name == "postgresql":
-            for limit in ("statement_timeout", "idle_in_transaction_session_timeout"):
-                connection.execute(text(f"SET LOCAL {limit} = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _MIGRATING})
         config = Config()
         config.set_main_option("script_location", str(MIGRATIONS))
         config.attributes["connection"] = connection
         command.upgrade(config, VERSION)
 
-    async with writing(engine) as connection:
+    async with rebuilding(engine) as connection:
         try:
             await connection.run_sync(migrate)
         except CommandError as error:

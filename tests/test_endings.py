@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assent import names
-from assent.contracts import Decision, DecisionKind, Outcome
-from assent.messages import Conclusion, VerdictQuestion
+from assent.contracts import Decision, DecisionKind, Outcome, Status
+from assent.messages import Conclusion, Supersession, VerdictQuestion, Withdrawal
 from tests.conftest import ME, Service
 from tests.parts import until
 from tests.test_resets import reset
@@ -25,7 +27,7 @@ class OutOfReach:
 
     def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
         self._settle = service.ledger.settle
-        self._tried: dict[str, int] = {}
+        self._tried: Counter[tuple[str, Status]] = Counter()
         self._of: set[str] = set()
         monkeypatch.setattr(service.ledger, "settle", self._refuse)
 
@@ -35,22 +37,31 @@ class OutOfReach:
     def be_there(self) -> None:
         self._of.clear()
 
-    async def tried(self, approval_id: str) -> bool:
-        return self._tried.get(approval_id, 0) >= LONGER_THAN_EVER
+    async def tried(self, approval_id: str, status: Status) -> bool:
+        return self._tried[approval_id, status] >= LONGER_THAN_EVER
 
     async def _refuse(self, conclusion: Conclusion) -> Outcome:
         approval_id = conclusion.outcome.approval_id
         if approval_id in self._of:
-            self._tried[approval_id] = self._tried.get(approval_id, 0) + 1
+            self._tried[approval_id, conclusion.outcome.status] += 1
             raise ConnectionError("the ledger is out of reach")
         return await self._settle(conclusion)
 
 
-@pytest.mark.parametrize("was_executed", [False, True])
-async def test_a_rejection_is_told_by_nobody_before_the_ledger_has_it(
-    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was_executed: bool
+_ENDINGS = (Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.SUPERSEDED)
+TTL = timedelta(seconds=20)
+"""How long the one is waited for that expires: long enough to be approved and executed before."""
+
+
+@pytest.mark.parametrize(
+    ("ending", "was_executed"),
+    [(Status.REJECTED, False), *((ending, True) for ending in _ENDINGS)],
+)
+async def test_an_ending_is_told_by_nobody_before_the_ledger_has_it(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: Status, was_executed: bool
 ) -> None:
-    handle = await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME)
+    more: dict[str, Any] = {"ttl": TTL} if ending is Status.EXPIRED else {}
+    handle = await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME, **more)
     workflow = service.client.get_workflow_handle(names.approval_workflow(handle.id))
     ledger = OutOfReach(service, monkeypatch)
     if was_executed:
@@ -67,8 +78,14 @@ async def test_a_rejection_is_told_by_nobody_before_the_ledger_has_it(
         event_id=f"reject-{handle.id}",
     )
     ended: asyncio.Task[Any] = asyncio.create_task(workflow.result())
-    await workflow.signal(names.DECIDE, decision)
-    await until(lambda: ledger.tried(handle.id))
+    match ending:
+        case Status.REJECTED:
+            await workflow.signal(names.DECIDE, decision)
+        case Status.CANCELLED:
+            await workflow.signal(names.CANCEL, Withdrawal(reason="never mind", actor=ME))
+        case Status.SUPERSEDED:
+            await workflow.signal(names.SUPERSEDE, Supersession(by="a-newer-one"))
+    await until(lambda: ledger.tried(handle.id, ending))
     assert not ended.done()
     shown = await handle.state()
     assert (shown.phase, shown.status, shown.reason) == ("pending", None, None)
@@ -84,6 +101,7 @@ async def test_a_rejection_is_told_by_nobody_before_the_ledger_has_it(
     assert recorded is not None
     assert recorded.status == status
     assert (await handle.state()).status == status
-    assert (await workflow.query(names.VERDICT, question))["kind"] == "accepted"
+    if ending is Status.REJECTED:
+        assert (await workflow.query(names.VERDICT, question))["kind"] == "accepted"
     assert marks(tmp_path / "m") == int(was_executed)
     await ended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -9,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.client import WorkflowExecutionStatus
 
-from assent import ApprovalHandle
+from assent import ApprovalHandle, names
+from assent.messages import ToolCall
 from ledger import MessageKind
 from tests import parts
 from tests.conftest import OPERATOR
 from tests.feishu import Office, buttons, open_office
+from tests.ledgers import closing
 from tests.parts import until
+from tests.tools import marks
 
 
 @pytest.fixture(scope="module")
@@ -139,6 +144,52 @@ async def test_trouble_in_the_operators_chat_keeps_nobody_from_learning_what_was
     assert buttons((await reviews(office, handle))[-1]["content"])  # that one is still in trouble
     await office.chat.behave()
     await review(office, handle, open_=False)
+
+
+async def test_who_freezes_while_feishu_holds_up_the_settled_review_gets_its_answer(
+    office: Office, tmp_path: Path
+) -> None:
+    """The ruling is committed, and the review still open: it waits for Feishu, and looks at nothing any more."""
+    while not await _joined_in_between(office, tmp_path, uuid.uuid4().hex):
+        await office.chat.behave()  # a loaded machine was too slow
+
+
+async def _joined_in_between(office: Office, directory: Path, name: str) -> bool:
+    """Whether the second one froze while the review that was settled was still open."""
+    service = office.service
+    asked: dict[str, Any] = {"message_id": name, "arguments": {"path": str(directory / name)}}
+    first = await frozen(office, directory, **asked)
+    await review(office, first, open_=True)
+    second = await office.ask(directory, "raises", **asked)
+    await office.chat.card(second.id)
+    plan = await service.ledger.plan(second.id)
+    assert plan is not None
+    assert (await service.ledger.close(closing(ToolCall.of(plan)))).kind == "unknown", "it has met the call by now"
+    await office.chat.misbehave({"on": "patch", "kind": "slow", "seconds": 60, "match": {"chat_id": "oc_ops"}})
+    assert (await first.settle("not_executed", operator=OPERATOR, reason="nothing arrived")).kind == "settled"
+    assert (await office.decided(second)).status == "frozen"
+    settlement = await second.settlement()
+    assert (settlement.kind, settlement.settled_by, settlement.reason) == ("not_executed", OPERATOR, "nothing arrived")
+    assert (await service.events(second.id)).count("settle") == 1
+    assert (await service.events(second.id))[-1] == "settle"
+    assert "nothing arrived" in str(await office.chat.final(second.id, "nothing arrived"))
+    review_id = names.review_workflow(plan.idempotency_key)
+    latest = service.client.get_workflow_handle(review_id)
+
+    async def closed() -> bool:
+        return (await latest.describe()).status == WorkflowExecutionStatus.COMPLETED
+
+    await until(closed)
+    await office.chat.behave()
+    await review(office, first, open_=False)
+    assert not await reviews(office, second), "it is one review"
+    assert marks(directory / name) == 1
+    seen = [
+        event.workflow_execution_signaled_event_attributes.signal_name
+        async for event in latest.fetch_history_events()
+        if event.HasField("workflow_execution_signaled_event_attributes")
+    ]
+    return names.JOIN in seen
 
 
 async def test_a_new_proposal_of_a_frozen_call_says_so_on_its_card(office: Office, tmp_path: Path) -> None:

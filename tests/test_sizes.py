@@ -10,19 +10,48 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
+from pydantic import BaseModel, TypeAdapter
 from temporalio.client import WorkflowUpdateFailedError
+from temporalio.exceptions import ApplicationError
 
 from assent import ApprovalHandle, Approvers, Identity, InvalidRequest, names, sizes
-from assent.contracts import Decision, DecisionKind, Plan, Request, Verdict
-from assent.messages import Asked, Shelf, VerdictQuestion, Weighed
+from assent.content import Content
+from assent.contracts import (
+    Decision,
+    DecisionKind,
+    Judged,
+    Plan,
+    Progress,
+    Request,
+    Ruling,
+    RulingKind,
+    Settlement,
+    Verdict,
+    VerdictKind,
+)
+from assent.door import MOST_CALLS
+from assent.messages import (
+    Asked,
+    BundleAsked,
+    Carded,
+    FrozenCall,
+    Member,
+    ReportKind,
+    Shelf,
+    ToolCall,
+    VerdictQuestion,
+    Weighed,
+)
 from assent.payload import MAX_PAYLOAD_BYTES, sha256
 from tests.conftest import ME, OPERATOR, Service
 from tests.ledgers import NOW, call_of
 from tests.parts import until
 from tests.properties import unhurried
 from tests.test_reviews import frozen
+from workflows.bundle import BundleWorkflow
 from workflows.docket import Docket
+from workflows.frozen import FrozenReviewWorkflow
+from workflows.post import Post
 
 LIMIT = 2 * 1024 * 1024
 """What Temporal refuses."""
@@ -76,6 +105,12 @@ def decisions(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+FULL_SHELF = Shelf(
+    message_ids=("m" * 125,) * (sizes.CARDS // 128),
+    shared=Carded(message_ids=("m" * 125,) * (sizes.STANDING // 128 - 1)),
+)
+
+
 @unhurried
 @given(
     said=st.lists(decisions(), max_size=12),
@@ -103,7 +138,7 @@ def test_whatever_is_said_what_is_carried_along_stays_small(
                 docket.weighed(weighed(docket.plan, docket.weighing))
             if times == 60 and n % 10 and n + 1 < len(again):  # so many are looked at now and then
                 continue
-            carried = docket.carried(docket.plan, Shelf())
+            carried = docket.carried(docket.plan, FULL_SHELF)
             assert sizes.size(Asked(request=request, carried=carried)) <= sizes.CARRIED < LIMIT * 0.8
             assert sizes.total(docket.next_entries) <= sizes.BATCH
             asked = VerdictQuestion(event_id=fields["event_id"], delivery_id=None)
@@ -129,6 +164,128 @@ def weighed(plan: Plan, decision: Decision) -> Weighed:
     }
     fields = {**plan.model_dump(), **changed, "edit": edit, "revision": plan.revision + 1}
     return Weighed(plan=Plan.model_validate({**fields, "former_sha256": (*plan.former_sha256, plan.payload_sha256)}))
+
+
+LONGEST_ID = '"' * 200
+LONGEST_PERSON = Identity(open_id=LONGEST_ID, union_id=LONGEST_ID, user_id=LONGEST_ID, tenant_key=LONGEST_ID)
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+contents = st.one_of(
+    st.sampled_from([None, {"id": 7}, "x" * 60_000, '"' * 30_000, "\x01" * 10_900, "\U0001f600" * 5000]),
+    st.sampled_from(["x" * 400_000, '"' * 250_000, "\x01" * 80_000, "\U0001f600" * 120_000, "x" * 1_900_000]),
+    st.integers(1, 250).map(nested),
+)
+rulings = st.builds(
+    Ruling,
+    kind=st.sampled_from(list(RulingKind)),
+    operator=st.sampled_from([OPERATOR, LONGEST_PERSON]),
+    reason=st.sampled_from(["so it is", '"' * 4000, "\U0001f600" * 4000]),
+    content=contents,
+    payload_hash=st.sampled_from([None, LONGEST_ID]),
+    ruling_id=st.sampled_from([None, LONGEST_ID]),
+)
+
+
+@unhurried
+@given(said=st.lists(rulings, max_size=6), seen=contents)
+def test_whatever_is_said_of_a_frozen_call_what_its_review_keeps_stays_small_and_readable(
+    said: list[Ruling], seen: Any
+) -> None:
+    """A call as large as any, approved by as many as may have to, of whose end the ledger knows nothing."""
+    plan = planned({"in": LONGEST}, Approvers(kind=Approvers.Kind.ANYONE, threshold=100))
+    call = ToolCall.of(plan, approved_by=(LONGEST_PERSON,) * 100, tool_call_id=LONGEST_ID, thread_id=LONGEST_ID)
+    report = Content.of(seen).report(ReportKind.UNKNOWN)
+    known = {"decided_by": LONGEST_PERSON, "error": "\x01" * 9000, "seen": report.content, "frozen_at": NOW}
+    review = FrozenReviewWorkflow(FrozenCall.of(plan, call, **known))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("workflows.frozen.workflow.now", lambda: NOW)
+        travels(review._frozen)
+        travels(review._examination(report=report))
+        for ruling in said:
+            try:
+                review._check(ruling)
+            except ApplicationError:
+                continue
+            travels(review._examination(ruling=ruling))
+            told = Content.of(ruling.content).report(ReportKind.EXECUTED)
+            review._settled = Settlement(
+                approval_id=LONGEST_ID,
+                kind=RulingKind.EXECUTED,
+                content=told.content,
+                settled_by=ruling.operator,
+                surface=ruling.surface,
+                reason=ruling.reason,
+                settled_at=NOW,
+                also=(LONGEST_ID,) * 21,
+            )
+            travels(review._examination(ruling=ruling).model_copy(update={"told": (LONGEST_ID,) * 50}))
+
+
+def travels(message: BaseModel) -> None:
+    """Temporal takes it, and whoever is handed it can read it."""
+    data = message.__pydantic_serializer__.to_json(message)
+    assert len(data) < LIMIT * 0.8
+    type(message).model_validate_json(data)
+
+
+judged = st.builds(
+    Judged,
+    event_id=st.just(LONGEST_ID),
+    delivery_id=st.just(LONGEST_ID),
+    kind=st.just(DecisionKind.APPROVE),
+    actor=st.just(LONGEST_PERSON),
+    verdict=st.just(VerdictKind.ACCEPTED),
+    received_at=st.just(NOW),
+    reason=words,
+    problem=st.sampled_from([None, "x" * 20_000]),
+)
+progress = st.builds(
+    Progress,
+    approvers=st.sampled_from([Approvers(), Approvers.of((LONGEST_PERSON,) * 15)]),
+    approvals=judged.flatmap(lambda each: st.sampled_from([0, 1, 2, 4]).map(lambda n: (each,) * n)),
+    delegations=st.sampled_from([(), ((LONGEST_PERSON, LONGEST_PERSON),) * 2]),
+)
+CARD_NAMES = sizes.STANDING // len(f'"{"n" * 6}",')
+"""More calls than a message can name that says who shares a card."""
+
+
+@unhurried
+@given(
+    number=st.sampled_from([1, MOST_CALLS, CARD_NAMES]),
+    standings=st.lists(
+        st.fixed_dictionaries(
+            {"decided": st.none() | judged, "progress": st.none() | progress, "ended": st.booleans()},
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    heard=st.sampled_from([1, 60, 100]),
+)
+def test_whatever_its_calls_say_what_a_bundle_keeps_stays_small(
+    number: int, standings: list[dict[str, Any]], heard: int
+) -> None:
+    ids = tuple(f"{n:06}" if number == CARD_NAMES else f"{n:03}" + '"' * 197 for n in range(number))
+    bundle = BundleWorkflow(BundleAsked(bundle_id=LONGEST_ID, approval_ids=ids, sent_at=NOW))
+    said = [Member(approval_id="x", **standing).model_dump(mode="json") for standing in standings]
+    for n in range(heard):
+        last = {**said[n % len(said)], "approval_id": ids[n % number]}
+        bundle._on_news(last)
+    bundle._on_news({"approval_id": ids[0], "progress": nested(150)})
+    with pytest.MonkeyPatch.context() as patched:
+        continued: list[BundleAsked] = []
+        patched.setattr("workflows.bundle.workflow.continue_as_new", continued.append)
+        bundle._continue()
+    travels(continued[0])
+    travels(bundle._sheet)
+    shown = {each.approval_id: each.ended for each in bundle._sheet.members}
+    assert shown[last["approval_id"]] == last["ended"], "how far it has come is told in any case"
 
 
 async def signalled(service: Service, handle: ApprovalHandle, **fields: Any) -> str:
@@ -157,13 +314,6 @@ async def test_edits_that_are_too_large_are_refused_and_the_approval_goes_on(ser
         assert verdict.kind == "invalid"
         assert str(sizes.DECISION) in (verdict.reason or "")
     assert (await handle.outcome()).status == "expired"
-
-
-def nested(depth: int) -> Any:
-    value: Any = 1
-    for _ in range(depth):
-        value = [value]
-    return value
 
 
 @pytest.mark.parametrize("depth", [150, 185, 195])
@@ -211,3 +361,48 @@ async def test_a_ruling_that_is_too_large_is_refused_and_the_review_goes_on(serv
         await handle.settle("executed", operator=OPERATOR, reason="so it is", content="x" * 400_000)
     ).kind == "settled"
     assert await handle.content() == "x" * 400_000
+
+
+def test_of_very_many_cards_the_newest_are_remembered() -> None:
+    sent = tuple(f"om_{n:032}" for n in range(20_000))
+    docket = Docket(None)
+    shelf = Post(docket, Shelf(message_ids=sent)).shelf
+    assert sizes.size(shelf) < sizes.CARDS + 1000
+    assert shelf.message_ids == sent[-len(shelf.message_ids) :]
+    assert len(shelf.message_ids) > 1000
+    assert Post(docket, shelf).shelf == shelf
+
+
+UNREADABLE = [nested(190), {"by": nested(185)}, {"message_ids": ["m" * 200] * 9000}, {"approval_id": "x" * 1_900_000}]
+
+
+async def test_what_cannot_be_meant_is_kept_by_no_approval(service: Service, tmp_path: Path) -> None:
+    handle = await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME)
+    await handle.state()
+    workflow = service.client.get_workflow_handle(names.approval_workflow(handle.id))
+    for signal in (names.SUPERSEDE, names.CARDED):
+        for message in UNREADABLE:
+            await workflow.signal(signal, message)
+    assert (await service.decided(handle)).status == "executed"
+
+
+@pytest.mark.parametrize("reason", ["x" * 1_900_000, nested(190), "x" * 4001])
+async def test_a_withdrawal_counts_without_a_reason_that_cannot_be_kept(
+    service: Service, tmp_path: Path, reason: Any
+) -> None:
+    handle = await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME)
+    await handle.state()
+    workflow = service.client.get_workflow_handle(names.approval_workflow(handle.id))
+    await workflow.signal(names.CANCEL, {"reason": reason, "actor": ME.model_dump()})
+    outcome = await handle.outcome()
+    assert (outcome.status, outcome.reason) == ("cancelled", None)
+
+
+async def test_what_cannot_be_meant_is_kept_by_no_review(service: Service, tmp_path: Path) -> None:
+    handle = await frozen(service, tmp_path / "m")
+    review = service.client.get_workflow_handle(names.review_workflow(str((await handle.outcome()).idempotency_key)))
+    for signal in (names.JOIN, names.NEWS):
+        for message in UNREADABLE:
+            await review.signal(signal, message)
+    assert (await handle.settle("executed", operator=OPERATOR, reason="so it is")).kind == "settled"
+    assert (await handle.settlement()).kind == "executed"

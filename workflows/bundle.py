@@ -163,7 +163,9 @@ class BundleWorkflow:
         except (ValidationError, ValueError, TypeError, RecursionError):
             return
         if member.approval_id in self._ids:
-            if sizes.size(member) > sizes.STANDING:  # the card shows how far it has come without naming everybody
+            others = (each for key, each in self._members.items() if key != member.approval_id)
+            room = min(sizes.STANDING, sizes.SHEET - sizes.total(others))
+            if sizes.size(member) > room:  # the card shows how far it has come without naming everybody
                 member = member.model_copy(update={"progress": None, "decided": None})
             self._members[member.approval_id] = member
             self._news = True

@@ -10,7 +10,7 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from assent import names
+    from assent import names, sizes
     from assent.contracts import Address, Judged, Plan, Progress
     from assent.messages import Carded, CardKind, Delivered, Delivery, Member, Revision, Shelf
     from workflows import steps
@@ -31,7 +31,7 @@ class Post:
     def __init__(self, docket: Docket, shelf: Shelf, kind: CardKind = CardKind.CALL) -> None:
         self._docket = docket
         self._kind = kind
-        self._sent = set(shelf.message_ids)
+        self._sent = dict.fromkeys(shelf.message_ids)
         self._generation, self._sent_at = shelf.generation, shelf.sent_at
         self._refusals: list[str] = []
         self._on_their_way: dict[int, asyncio.Task[None]] = {}
@@ -92,12 +92,24 @@ class Post:
         return Shelf(
             generation=self._generation,
             sent_at=self._sent_at,
-            message_ids=tuple(sorted(self._sent)),
+            message_ids=self._newest,
             complete=not self._on_their_way,
             due=self._renewed != self._docket.renewals,
             held_until=self._held_until,
             shared=self._share.card,
         )
+
+    @property
+    def _newest(self) -> tuple[str, ...]:
+        """The messages of the cards; of very many, those that were sent last."""
+        newest: list[str] = []
+        room = sizes.CARDS
+        for message_id in reversed(self._sent):
+            room -= sizes.text_size(message_id) + 1
+            if room < 0:
+                break
+            newest.append(message_id)
+        return tuple(reversed(newest))
 
     def send_if_due(self, plan: Plan) -> None:
         """Send what was never sent, what a former run left half sent, what became another, and what grew too old."""
@@ -182,7 +194,7 @@ class Post:
         finally:
             del self._on_their_way[place]  # here, not after: two may arrive in one task, and one of them is the last
         if delivered.message_id is not None:
-            self._sent.add(delivered.message_id)
+            self._sent[delivered.message_id] = None
             self._docket.card_arrived(delivered.message_id)
         elif delivered.refused is not None:
             self._refusals.append(delivered.refused)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,13 +75,22 @@ async def beside_another_clock(ground: Ground) -> Table:
 
 async def on_own_servers(ground: Ground) -> Table:
     """Where the servers themselves are struck."""
-    temporal = TemporalServer(file=ground.directory / "temporal.db")
-    async with _own_postgres() as postgres, AsyncExitStack() as stack:
-        temporal.start()
-        stack.callback(temporal.kill)
-        own = Ground(await temporal.client(), temporal.address, ground.directory)
-        async with _stage(own, await postgres.database(), _PATIENT) as stage:
-            return await _seen(stage, lambda stage: scenes.servers_restarted(stage, temporal, postgres))
+    async with (
+        _own_postgres() as postgres,
+        _own_temporal(ground) as (own, temporal),
+        _stage(own, await postgres.database(), _PATIENT) as stage,
+    ):
+        return await _seen(stage, lambda stage: scenes.servers_restarted(stage, temporal, postgres))
+
+
+async def without_temporal(ground: Ground) -> Table:
+    """Where Temporal is away for longer than workers may be silent."""
+    async with (
+        _own_postgres() as postgres,
+        _own_temporal(ground) as (own, temporal),
+        _stage(own, await postgres.database(), _QUICK) as stage,
+    ):
+        return await _seen(stage, lambda stage: scenes.temporal_away(stage, temporal))
 
 
 async def on_a_small_disk(ground: Ground) -> Table:
@@ -106,6 +115,7 @@ HOUSES: tuple[House, ...] = (
     beside_another_clock,
     among_people,
     on_own_servers,
+    without_temporal,
 )
 SAMPLED: tuple[House, ...] = (on_signals, at_leisure, among_people)
 """Those of every run of the tests; `make faults` acts out all of them."""
@@ -144,6 +154,17 @@ async def _seen(stage: Stage, *acts: Callable[[Stage], Awaitable[scenes.Acted]])
     for found in await asyncio.gather(*(look(act) for act in acts)):
         table |= found
     return table
+
+
+@asynccontextmanager
+async def _own_temporal(ground: Ground) -> AsyncIterator[tuple[Ground, TemporalServer]]:
+    """A server on a file, that can be killed and started again."""
+    temporal = TemporalServer(file=ground.directory / "temporal.db")
+    temporal.start()
+    try:
+        yield Ground(await temporal.client(), temporal.address, ground.directory), temporal
+    finally:
+        temporal.kill()
 
 
 @asynccontextmanager

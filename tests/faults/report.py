@@ -30,6 +30,10 @@ _HOW = {
     "was refused and the tool worker gave up recording. Then there is room again.",
     Fault.POSTGRES: "`pg_ctl restart -m immediate`: every connection breaks, the database recovers as after a crash.",
     Fault.TEMPORAL: "The server is killed, the calls go on and end, and the server starts again on its file.",
+    Fault.TEMPORAL_AWAY: "The server is killed, stays away for longer than the heartbeat timeout, and starts again on "
+    "its file; the worker, which was well all the while, is heard again only after it was given up on. Temporal sees "
+    "nothing but silence: what still runs by then is called unknown, and what it says in the end is kept beside it. "
+    "What has ended is told.",
     Fault.EXCEPTION: "In the tool: it takes effect and raises. Before claim, before record: the database raises, each "
     "time it is asked.",
     Fault.HANG: "In the tool: it ends only after its timeout. Before claim, before record, after record: the ledger "

@@ -288,6 +288,32 @@ async def servers_restarted(stage: Stage, temporal: TemporalServer, postgres: Ow
     return {Fault.POSTGRES: before, Fault.TEMPORAL: cases}
 
 
+async def temporal_away(stage: Stage, temporal: TemporalServer) -> Acted:
+    """Temporal is away for longer than the heartbeat: whoever is heard first then, it has given up on the worker."""
+    hand = await stage.hand("away", FAULTS_STATEMENT="120", FAULTS_IDLE="120")
+    early = await stage.arranged(hand, _BEFORE_REPORT)
+    claim, body, record, _ = early
+    report = await stage.ask(hand, Moment.REPORT)
+    await stage.run(report)
+    cases = [*early, report]
+    temporal.kill()
+    report.let_end()
+    await stage.stands(report, "executed")
+    await asyncio.sleep(stage.heartbeat + 1)
+    assert await stage.claim(body) == "started", "it is in good hands"
+    hand.temporal.silence()  # else it depends on who is faster: the server's timer, or the worker's next heartbeat
+    temporal.start()
+    await temporal.client()
+    await asyncio.gather(*(stage.pending(case, names.EXECUTE, attempt=2) for case in cases))
+    hand.temporal.resume()
+    for case in (claim, record):  # the attempt that was there first goes on first
+        for gate in case.gates:
+            await gate.release()
+    await asyncio.gather(*(stage.outcome(case) for case in (claim, body)))
+    await let_go(hand, cases)
+    return {Fault.TEMPORAL_AWAY: cases}
+
+
 # The clock
 
 

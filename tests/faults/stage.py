@@ -128,6 +128,11 @@ class Stage:
     async def renew_approvals(self) -> None:
         self.approvals = await self.start("approvals", self.address, self.url)
 
+    @property
+    def heartbeat(self) -> float:
+        """After how many seconds of silence a worker is given up on."""
+        return float(self._settings["heartbeat_timeout"])
+
     async def deny(self, queue: str) -> None:
         """Let the policy stop the tools of a queue; nobody else's."""
         self._denied.add(queue)

@@ -43,6 +43,7 @@ class Fault(StrEnum):
     DISK_FULL = "disk full (SQLite)"
     POSTGRES = "PostgreSQL restarted"
     TEMPORAL = "Temporal restarted"
+    TEMPORAL_AWAY = "Temporal out of reach for longer than the heartbeat"
     EXCEPTION = "exception"
     HANG = "hang"
     HARD_TIMEOUT = "hard timeout"
@@ -94,6 +95,7 @@ TABLE: dict[Fault, Expected] = {
     },
     Fault.POSTGRES: {**_CALM},
     Fault.TEMPORAL: {**_CALM},
+    Fault.TEMPORAL_AWAY: {**_CALM, Moment.CLAIM: _FROZEN_LATE, Moment.TOOL: _FROZEN_LATE},
     Fault.EXCEPTION: {
         Moment.CLAIM: _NOT_RUN,
         Moment.TOOL: _FROZEN,

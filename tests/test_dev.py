@@ -165,7 +165,7 @@ async def finds_the_earlier_approval_and_asks_anew(dev: Dev, earlier: str) -> No
 def test_a_tool_that_takes_its_worker_with_it_freezes_and_the_worker_is_started_again(dev: Dev) -> None:
     dev.start()
     dev.comes_up()
-    with httpx.Client(base_url=f"http://127.0.0.1:{dev.chat_port}", timeout=60) as chat:
+    with httpx.Client(base_url=f"http://127.0.0.1:{dev.chat_port}", timeout=300) as chat:
         labels = [shortcut["label"]["en"] for shortcut in chat.get("/api/shortcuts").json()]
         asked = {"open_id": "ou_requester", "chat_id": "oc_team"}
         filed = chat.post(f"/api/shortcuts/{labels.index('Migrate a database')}", json=asked)

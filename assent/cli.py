@@ -131,7 +131,8 @@ def _door_over_http() -> HttpDoor | None:
     if not url and not token:
         return None
     if not url or not token:
-        raise InvalidRequest("ASSENT_URL and ASSENT_TOKEN belong together: set both, or neither")
+        there, missing = ("ASSENT_URL", "ASSENT_TOKEN") if url else ("ASSENT_TOKEN", "ASSENT_URL")
+        raise InvalidRequest(f"{there} is set and {missing} is not: they belong together, set both or neither")
     return HttpDoor(url, token)
 
 

@@ -62,7 +62,8 @@ LIMIT = 450
 """Seconds after which the run is given up."""
 
 
-async def main() -> None:
+async def main() -> str | None:
+    """Measure and show all of it. What is wrong with it, if anything is."""
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     assert task is not None
@@ -75,9 +76,10 @@ async def main() -> None:
             async with _unasked(directory, temporal) as variants:
                 await _measure_unasked(variants, {"Temporal": temporal_process()})
             await _measure_callbacks(directory, temporal, feishu)
-            await _measure_sick(directory, temporal, postgres)
+            objection = await _measure_sick(directory, temporal, postgres)
             tables.progress(f"imports, {footprints.REPETITIONS} times each")
             tables.show_footprints(await footprints.footprints())
+    return objection
 
 
 async def _measure_flows(variants: Sequence[Variant], directory: Path, servers: measure.Servers) -> None:
@@ -191,8 +193,11 @@ async def _measure_callbacks(directory: Path, temporal: TemporalServer, feishu: 
         tables.show_callbacks([target.name for target in targets], rounds)
 
 
-async def _measure_sick(directory: Path, temporal: TemporalServer, postgres: PostgresServer) -> None:
-    """Healthy approvals without and with sick chats beside them, one after the other in the same processes."""
+async def _measure_sick(directory: Path, temporal: TemporalServer, postgres: PostgresServer) -> str | None:
+    """Healthy approvals without and with sick chats beside them, one after the other in the same processes.
+
+    What is wrong where the sick ones hold the healthy ones up.
+    """
     async with asyncio.timeout(SICKNESS), AsyncExitStack() as stack:
         client = await temporal.client("n10")
         platform = simulator.create_app(simulator.Settings.from_environment(processes.PLATFORM))
@@ -216,7 +221,9 @@ async def _measure_sick(directory: Path, temporal: TemporalServer, postgres: Pos
         )
         without = await ward.measure()
         await ward.fall_sick()
-        tables.show_sick(without, await ward.measure())
+        beside = await ward.measure()
+        tables.show_sick(without, beside)
+        return sick.objection(without, beside)
 
 
 async def _started(stack: AsyncExitStack, starting: Awaitable[Process]) -> Process:
@@ -244,7 +251,9 @@ if __name__ == "__main__":
     Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter="ERROR"))))
     code = 0
     try:
-        asyncio.run(main())
+        if wrong := asyncio.run(main()):
+            print(wrong, file=sys.stderr)
+            code = 1
     except TimeoutError:
         print(f"Given up after {LIMIT} seconds.", file=sys.stderr)
         code = 1

@@ -35,6 +35,8 @@ SLOW = 8.0
 NEVER = 3600.0
 PEOPLE = 10
 """How many people click at the same time."""
+MOST_SLOWED = 2.0
+"""How many times as long a click may take to its outcome beside the sick chats, at p95."""
 _PATIENCE = 90.0
 _PAYLOAD = sha256(canonical_payload(pay.name, schema.complete(pay.manifest.parameters, ARGUMENTS)))
 
@@ -137,3 +139,19 @@ async def _all(each: Sequence[str], do: Callable[[str], Awaitable[Done]]) -> lis
 
 def p95(milliseconds: Sequence[float]) -> float:
     return quantiles(milliseconds, n=20, method="inclusive")[18]
+
+
+def slowed(without: Times, beside: Times) -> float:
+    """How many times as long healthy approvals take from click to outcome beside sick ones, at p95."""
+    return p95(beside.to_outcome) / p95(without.to_outcome)
+
+
+def objection(without: Times, beside: Times) -> str | None:
+    """What is wrong where the sick chats hold the healthy ones up; None where they do not."""
+    times = slowed(without, beside)
+    if times <= MOST_SLOWED:
+        return None
+    return (
+        f"Sick chats hold healthy approvals up: p95 from click to outcome is × {times:.2f} beside them, "
+        f"and × {MOST_SLOWED:g} is the most it may be."
+    )

@@ -476,6 +476,57 @@ async def test_unreachable_temporal_and_unusable_settings_are_named(assent: Comm
     assert file.err.count("\n") == 1
 
 
+# What only the ledger knows
+
+
+FROM_THE_LEDGER = [
+    ("inbox", "--as", "open_id:ou_me"),
+    ("grants",),
+    ("policy", "explain", "mark", "--arguments", '{"path": "m"}', "--as", "open_id:ou_me"),
+    ("show", "nobody-asked"),
+]
+
+
+@pytest.mark.parametrize("arguments", FROM_THE_LEDGER, ids=lambda arguments: arguments[0])
+async def test_what_only_the_ledger_knows_needs_an_address_and_a_token(
+    assent: CommandLine, arguments: tuple[str, ...]
+) -> None:
+    neither, no_token, no_url = await asyncio.gather(
+        assent(*arguments, ASSENT_URL="", ASSENT_TOKEN=""),
+        assent(*arguments, ASSENT_TOKEN=""),
+        assent(*arguments, ASSENT_URL=""),
+    )
+    for finished, sentence in (
+        (neither, "set ASSENT_URL and ASSENT_TOKEN."),
+        (no_token, "ASSENT_URL is set and ASSENT_TOKEN is not"),
+        (no_url, "ASSENT_TOKEN is set and ASSENT_URL is not"),
+    ):
+        assert (finished.code, finished.out) == (2, ""), finished
+        assert sentence in finished.err
+        assert "secret-console" not in finished.err
+
+
+async def test_what_temporal_knows_needs_neither(assent: CommandLine, tmp_path: Path) -> None:
+    handle = await assent.pending(tmp_path / "m")
+    listed, shown = await asyncio.gather(
+        assent("list", ASSENT_URL="", ASSENT_TOKEN=""),
+        assent("show", handle.id, ASSENT_URL="", ASSENT_TOKEN=""),
+    )
+    assert (listed.code, shown.code) == (0, 0), (listed, shown)
+    await handle.cancel()
+
+
+@pytest.mark.parametrize("token", ["secret-nothing", "guessed"])
+async def test_of_the_ledger_one_is_told_what_the_token_may_read(assent: CommandLine, token: str) -> None:
+    inbox, policy = await asyncio.gather(
+        *(assent(*arguments, ASSENT_TOKEN=token) for arguments in (FROM_THE_LEDGER[0], FROM_THE_LEDGER[2]))
+    )
+    for finished in (inbox, policy):
+        assert (finished.code, finished.out) == (1, ""), finished
+        assert "token" in finished.err
+        assert token not in finished.err
+
+
 async def test_without_workers_what_is_said_is_kept_and_what_is_asked_is_unavailable(
     tmp_path: Path, temporal_address: str, namespaces: Iterator[str]
 ) -> None:

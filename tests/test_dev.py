@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shlex
 import signal
@@ -23,6 +24,8 @@ from assent import Assent, Identity
 from assent.command import cli
 from tests import parts
 from tests.feishu import buttons
+from workers import api, webhook
+from workers.dev import Place
 
 ME = Identity(open_id="ou_requester")
 
@@ -71,7 +74,7 @@ class Dev:
     def refused(self) -> str:
         """What it says when it does not come up."""
         self.start()
-        assert self.process.wait(60) == 1, self.said
+        assert self.process.wait(300) == 1, self.said
         return self.said
 
     def family(self) -> list[psutil.Process]:
@@ -129,7 +132,7 @@ def test_it_works_as_printed_remembers_and_leaves_nothing_behind(dev: Dev, monke
     family = dev.family()
     assert len(family) == 7
     dev.press_ctrl_c()
-    assert dev.process.wait(60) == 0, dev.said
+    assert dev.process.wait(300) == 0, dev.said
     assert all_gone(family)
 
     dev.start()
@@ -139,7 +142,7 @@ def test_it_works_as_printed_remembers_and_leaves_nothing_behind(dev: Dev, monke
     family = dev.family()
     approvals = next(member for member in family if "workers.approvals" in member.cmdline())
     approvals.kill()
-    assert dev.process.wait(60) == 1
+    assert dev.process.wait(300) == 1
     assert "approvals ended with code -9. The end of " in dev.said
     assert "approvals are served" in dev.said.rpartition("The end of")[2]
     assert all_gone(family)
@@ -162,7 +165,7 @@ async def finds_the_earlier_approval_and_asks_anew(dev: Dev, earlier: str) -> No
 def test_a_tool_that_takes_its_worker_with_it_freezes_and_the_worker_is_started_again(dev: Dev) -> None:
     dev.start()
     dev.comes_up()
-    with httpx.Client(base_url=f"http://127.0.0.1:{dev.chat_port}", timeout=60) as chat:
+    with httpx.Client(base_url=f"http://127.0.0.1:{dev.chat_port}", timeout=300) as chat:
         labels = [shortcut["label"]["en"] for shortcut in chat.get("/api/shortcuts").json()]
         asked = {"open_id": "ou_requester", "chat_id": "oc_team"}
         filed = chat.post(f"/api/shortcuts/{labels.index('Migrate a database')}", json=asked)
@@ -191,7 +194,7 @@ def test_ctrl_c_and_even_a_kill_while_it_starts_leave_nothing_behind(dev: Dev) -
         eventually(lambda: bool(dev.family()))
         family = dev.family()
         dev.process.send_signal(stop)
-        assert dev.process.wait(60) == (-9 if stop is signal.SIGKILL else 0), dev.said
+        assert dev.process.wait(300) == (-9 if stop is signal.SIGKILL else 0), dev.said
         eventually(lambda family=family: all_gone(family))  # type: ignore[misc]
 
 
@@ -206,3 +209,21 @@ def test_a_part_that_cannot_start_says_why(tmp_path: Path) -> None:
     said = Dev(tmp_path / "dev", ASSENT_GRACE="never").refused()
     assert "setup ended with code 1. The end of " in said
     assert "ASSENT_GRACE: " in said
+
+
+def test_the_ports_are_those_that_the_documents_name_unless_others_are_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASSENT_DEV_DIR", str(tmp_path))
+    chosen = ("DEV_PORT", "DEV_UI_PORT", "DEV_CHAT_PORT", "DEV_API_PORT", "DEV_WEBHOOK_PORT", "FEISHU_APP_ID", "TOOLS")
+    for name in chosen:
+        monkeypatch.delenv(f"ASSENT_{name}", raising=False)
+    place = Place.of_environment()
+    assert place.ports == (7233, 8233, 8400, 8500, 8501)
+    assert (place.api_port, place.webhook_port) == (api.PORT, webhook.PORT) == (8500, 8501)
+    assert place.api == "http://127.0.0.1:8500"
+    told = place.environment
+    assert told["SIMULATOR_CALLBACK_URL"] == "http://127.0.0.1:8501/feishu/callback"
+    assert {shortcut["url"] for shortcut in json.loads(told["SIMULATOR_SHORTCUTS"])} == {f"{place.api}/v1/approvals"}
+    monkeypatch.setenv("ASSENT_DEV_API_PORT", "9500")
+    assert Place.of_environment().ports == (7233, 8233, 8400, 9500, 8501)

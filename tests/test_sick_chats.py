@@ -23,6 +23,7 @@ from activities.cards import CardActivities
 from activities.feishu import Feishu
 from assent import ApprovalHandle, names
 from assent.tools import registry
+from benchmarks import sick
 from cards import Wording
 from simulator.people import Chat as Room
 from tests import parts
@@ -174,3 +175,11 @@ async def test_a_chat_known_to_be_sick_is_not_tried_in_a_workflow_task(ward: War
         outcome = await ward.decided(handle, "reject")
         assert outcome.status == "rejected"
     assert ward.hanging.asked.count("oc_sick") == 2  # in the first one's task, and by the outbound worker since
+
+
+@pytest.mark.parametrize(("milliseconds", "is_wrong"), [(199.0, False), (200.0, False), (201.0, True)])
+def test_the_benchmark_objects_where_healthy_chats_are_held_up(milliseconds: float, is_wrong: bool) -> None:
+    without, beside = (sick.Times(to_card=[1.0] * 20, to_outcome=[each] * 20) for each in (100.0, milliseconds))
+    said = sick.objection(without, beside)
+    assert (said is not None) is is_wrong
+    assert said is None or "× 2.01 beside them" in said

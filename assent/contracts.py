@@ -711,6 +711,8 @@ class Ruling(Frozen):
     """The short hash of the payload, typed by the person who wants it tried again."""
     payload_sha256: Id | None = None
     """The payload that the operator was shown; a ruling about another one is refused."""
+    retries: int | None = None
+    """How often the call had been tried again when the operator looked; if it was again since, they must look anew."""
     ruling_id: Id | None = None
     """The same id is the same ruling."""
     surface: Surface = Surface.TEMPORAL

@@ -74,7 +74,9 @@ class Problem(Frozen):
     thread_id: str | None = None
     pending: str | None = Field(None, description="The open approval that holds the conversation.")
     how: str | None = Field(None, description="How the approval was ended from outside.")
-    why: str | None = Field(None, description="Why a ruling was refused: not_certain, wrong_hash, or refused.")
+    why: str | None = Field(
+        None, description="Why a ruling was refused: not_certain, wrong_hash, tried_again, or refused."
+    )
     quota: str | None = Field(None, description="The quota that is used up.")
     limit: int | None = Field(None, description="How much it allows.")
     retry_after: int | None = Field(None, description="In how many seconds it is worth asking again.")
@@ -223,7 +225,7 @@ _KINDS = {
 }
 
 
-_WHY = {"NotCertain": "not_certain", "WrongHash": "wrong_hash"}
+_WHY = {"NotCertain": "not_certain", "WrongHash": "wrong_hash", "TriedAgain": "tried_again"}
 """Why a ruling is refused: as the workflow says it, and as it travels."""
 
 

@@ -191,7 +191,7 @@ async def _listed(found: WorkflowExecution) -> FrozenReview:
 
 def _refusal(approval_id: str, error: WorkflowUpdateFailedError) -> AssentError:
     match error.cause:
-        case ApplicationError(type="NotCertain" | "WrongHash" | "TooLarge") as refused:
+        case ApplicationError(type="NotCertain" | "WrongHash" | "TooLarge" | "TriedAgain") as refused:
             return RulingRefused(approval_id, str(refused.type), refused.message)
         case cause:
             return RulingRefused(approval_id, "Refused", str(cause))

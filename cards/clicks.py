@@ -203,6 +203,7 @@ def _ruling_click(shared: dict[str, Any], value: dict[str, Any], form: dict[str,
         "kind": value.get("ruling"),
         "content_text": content.strip() or None if isinstance(content, str) else content,
         "payload_hash": _typed(form, "payload_hash", _MOST_HASH),
+        "retries": value.get("retries"),
     }
     return RulingClick.model_validate({**shared, **said})
 

@@ -43,6 +43,8 @@ class RulingClick(Frozen):
     payload_hash: str | None
     payload_sha256: Id
     """The payload that the card showed."""
+    retries: int | None = None
+    """How often the call had been tried again when the card was shown."""
     message_id: Id
     chat_id: Id | None
     occurred_at: datetime
@@ -62,6 +64,7 @@ class RulingClick(Frozen):
             content=self._content(),
             payload_hash=self.payload_hash,
             payload_sha256=self.payload_sha256,
+            retries=self.retries,
             ruling_id=self.event_id,
             surface=Surface.FEISHU,
             proof=self.proof,

@@ -51,7 +51,7 @@ def settling(frozen: FrozenCall, examined: Examined, wording: Wording) -> Elemen
     ]
     if retry:
         inputs.append(_hash(wording))
-    buttons = [_button(kind, frozen, wording) for kind in kinds]
+    buttons = [_button(kind, frozen, examined, wording) for kind in kinds]
     return {"tag": "form", "name": "settling", "elements": [*inputs, in_a_row(buttons)]}
 
 
@@ -83,13 +83,14 @@ def _hash(wording: Wording) -> Element:
     }
 
 
-def _button(kind: RulingKind, frozen: FrozenCall, wording: Wording) -> Element:
+def _button(kind: RulingKind, frozen: FrozenCall, examined: Examined, wording: Wording) -> Element:
     button = _BUTTONS[kind]
     value = {
         "assent": VALUE_VERSION,
         "review": frozen.call.approval_id,
         "ruling": kind.value,
         "payload_sha256": frozen.call.payload_sha256,
+        "retries": examined.retries,
     }
     return {
         "tag": "button",

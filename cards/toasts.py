@@ -38,6 +38,7 @@ _REASON_CHARACTERS = 160
 _REFUSED = {
     "wrong_hash": "toast.wrong_hash",
     "not_certain": "toast.not_certain",
+    "tried_again": "toast.tried_again",
     "no_reason": "toast.no_reason",
     "bad_content": "toast.bad_content",
     "not_a_result": "toast.not_a_result",

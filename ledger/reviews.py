@@ -264,6 +264,8 @@ async def untold(connection: AsyncConnection, namespace: str, now: datetime) -> 
 async def _move(connection: AsyncConnection, root: Row[Any], examination: Examination) -> bool:
     """Let the claim say what was found out, if it says "unknown"; tells whether it is this that it says now."""
     ruling, report = examination.ruling, examination.report
+    if ruling is not None and ruling.retries not in (None, await _count_retries(connection, root.idempotency_key)):
+        return False
     unknown = update(claims).where(claims.c.consent == root.consent, claims.c.state == ClaimState.UNKNOWN)
     if ruling is not None and ruling.kind is RulingKind.EXECUTED:
         content = Content.of(ruling.content)

@@ -224,7 +224,8 @@ def test_trying_again_needs_the_hash(retry_safe: bool, did_not_run: bool) -> Non
 def test_every_way_to_settle_is_bound_to_the_review_and_asks_back() -> None:
     found = buttons(shown(review(plan(retry_safe=True))))
     for kind in RulingKind:
-        value = {"assent": "1", "review": "inv-42", "ruling": kind.value, "payload_sha256": plan().payload_sha256}
+        shown_call = {"payload_sha256": plan().payload_sha256, "retries": 0}
+        value = {"assent": "1", "review": "inv-42", "ruling": kind.value, **shown_call}
         assert found[kind]["behaviors"] == [{"type": "callback", "value": value}]
         assert found[kind]["form_action_type"] == "submit"
     meanings = [found[kind]["confirm"]["text"]["i18n_content"] for kind in RulingKind]

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from assent import ApprovalHandle, names
+from assent import ApprovalHandle, RulingKind, RulingRefused, names
+from assent.contracts import Ruling
 from assent.tools import registry
 from tests import parts
 from tests.clocks import SteppedClock
@@ -89,6 +90,33 @@ async def test_a_probe_counts_no_earlier_than_every_attempt_has_ended(
     settlement = await handle.settlement()
     assert (settlement.kind, marks(tmp_path / "m")) == ("executed", 1)
     assert "late" in await service.events(handle.id), "what it said in the end is kept"
+
+
+async def test_what_an_operator_saw_before_a_retry_settles_nothing_after_it(service: Service, tmp_path: Path) -> None:
+    arguments = {"path": str(tmp_path / "m"), "tried": str(tmp_path / "tried")}
+    handle = await asked(service, "arrives_the_second_time", arguments)
+    assert (await handle.outcome()).status == "frozen"
+    shown = str((await handle.state()).payload_sha256)
+    looked = Ruling(kind="not_executed", operator=OPERATOR, reason="nothing there", payload_sha256=shown, retries=0)
+    ruled = await handle.settle("retry", operator=OPERATOR, reason="once more", payload_hash=shown[:12])
+    assert ruled.kind == "retrying"
+
+    async def tried() -> bool:
+        return marks(tmp_path / "m") == 1 and (await service.events(handle.id)).count("execute_unknown") == 2
+
+    await until(tried)
+
+    async def refused() -> bool:  # "retrying" until the review has heard how the retry ended
+        try:
+            assert (await handle.rule(looked)).kind == "retrying"
+        except RulingRefused as refusal:
+            return refusal.code == "TriedAgain"
+        return False
+
+    await until(refused)
+    assert await service.ledger.settlement(handle.id) is None
+    looked_anew = looked.model_copy(update={"kind": RulingKind.EXECUTED, "retries": 1})
+    assert (await handle.rule(looked_anew)).kind == "settled"
 
 
 async def test_who_meets_a_healthy_call_waits_for_it_however_long_and_replays_it(

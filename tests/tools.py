@@ -269,6 +269,14 @@ def goes_on(path: str, gate: str, ctx: ToolContext) -> int:
 
 
 @tool(retry_safe=True, attempts=1)
+def arrives_the_second_time(path: str, tried: str) -> None:
+    """Never get there; the next time, get there and lose the answer."""
+    if leave_mark(tried) > 1:
+        leave_mark(path)
+    raise ConnectionError("no answer")
+
+
+@tool(retry_safe=True, attempts=1)
 def says_for_whom(path: str, ctx: ToolContext) -> str:
     """Note of which conversation and tool call it is; the first time, lose the answer."""
     if leave_mark(path, f"{ctx.thread_id} {ctx.tool_call_id}") == 1:

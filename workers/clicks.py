@@ -34,7 +34,12 @@ _NAMING_SHARE = 0.2
 """How much of the time is kept for finding out the name of the person who was faster."""
 _MARGIN = 0.3
 """How long after its own limit a submission is given up from outside; by then it should have ended by itself."""
-_REFUSED = {"NotCertain": "not_certain", "WrongHash": "wrong_hash", "Tampered": "tampered"}
+_REFUSED = {
+    "NotCertain": "not_certain",
+    "WrongHash": "wrong_hash",
+    "Tampered": "tampered",
+    "TriedAgain": "tried_again",
+}
 
 Names = Callable[[Identity], Awaitable[str | None]]
 """Tells what a person is called, if that can be known."""

@@ -176,6 +176,8 @@ class FrozenReviewWorkflow:
             )
         if sizes.is_too_deep(said):
             raise ApplicationError("the content of a ruling is nested too deep; give it as text", type="TooDeep")
+        if self._examined is not None and said.retries not in (None, self._examined.retries):
+            raise ApplicationError("it was tried again since you looked: look anew", type="TriedAgain")
         if said.kind is not RulingKind.RETRY:
             return
         if not self._frozen.call.retry_safe and not (self._examined and self._examined.did_not_run):

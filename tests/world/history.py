@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -350,9 +351,10 @@ class History:
         here, elsewhere = Process(self, "sweeper"), Process(self, "the sweeper of another namespace")
         stranger = cast("TemporalClient", Elsewhere(self))
         await asyncio.sleep(first)
-        while True:
-            with suppress(Exception):
-                await self._sweep(stranger, elsewhere)
+        for turn in itertools.count():
+            if turn % 4 == 0:
+                with suppress(Exception):
+                    await self._sweep(stranger, elsewhere)
             with suppress(Exception):
                 await self._sweep(self.client, here)
             await asyncio.sleep(600 if not self._is_over else 1500)

@@ -99,7 +99,8 @@ def drawn(seed: int) -> Plan:
         delay=draw.random() * 0.4,
         open_first=draw.random() < 0.5,
         settles=draw.choice(("truth", "retry")),
-        lingers=draw.choice((0.0, draw.uniform(2, 6))),
+        # The first probe of a review comes five seconds after a call that has two was given up.
+        lingers=draw.choice((0.0, draw.uniform(2, 6), draw.uniform(8, 12))),
         reset_at_end=draw.random() < 0.3,
         purged_at_end=draw.random() < 0.2,
         # SQLite's clock is the machine's: no process on it can have another one.

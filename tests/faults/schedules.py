@@ -33,6 +33,8 @@ _BROUGHT = 15.0
 """How long a call may take to its moment; one that something else holds up is struck where it is."""
 _SAFE = ("safe", "lost", "outlives")
 """The tools that may begin again."""
+_ANSWERED = 1.5
+"""How long who looked before the gates opened is left to answer."""
 _OVERTAKEN = 8.0
 """How long a stopped or silent worker is left so, unless everything ended before."""
 
@@ -66,6 +68,8 @@ class Schedule:
             await self._let_go(hands[0])
             await asyncio.gather(*(self._end(call) for call in self._calls))
             await self._stage.allow(queue)
+            if self._lingers:
+                await asyncio.sleep(_ANSWERED)
             await hands[0].process.kill()  # whoever is given up on cannot surprise an operator any more
             found = await self._violations()
             if len(hands) == 1:
@@ -96,6 +100,10 @@ class Schedule:
     def _conversation(self, number: int) -> str:
         """Each call has a conversation of its own."""
         return f"{self._plan.seed}-{number}"
+
+    @property
+    def _lingers(self) -> bool:
+        return self._plan.lingers > 0 and any(call.asked.tool in LINGERING for call in self._calls)
 
     @property
     def _limits(self) -> dict[str, str]:
@@ -199,7 +207,7 @@ class Schedule:
             await until(every, _OVERTAKEN)
 
     async def _let_go(self, hand: Hand) -> None:
-        if any(call.asked.tool in LINGERING and not call.case.gate.exists() for call in self._calls):
+        if self._lingers:
             await asyncio.sleep(self._plan.lingers)  # the schedule's own choice of a moment
         dead = self._plan.blow in (Blow.KILL, Blow.LEAVE)
         if not dead:

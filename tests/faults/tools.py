@@ -100,10 +100,14 @@ def outlives(path: str, gate: str, ctx: ToolContext) -> str:
 
 
 def _look_early(ctx: ToolContext, path: str, gate: str) -> ProbeResult | ProbeAnswer:
-    """Look at once, and answer what was so then once it is so no longer, or after a while."""
-    seen, answer_by = _count(ctx, path, gate), time.monotonic() + 4
+    """Look at once; from the second time on, answer what was so then when it is so no longer, or after a while."""
+    seen, answer_by, looked = _count(ctx, path, gate), time.monotonic() + 5, Path(path + ".looked")
+    if not looked.exists():
+        looked.touch()
+        return seen
     while not Path(path).exists() and time.monotonic() < answer_by:
         time.sleep(0.02)
+    time.sleep(0.5)  # by now it is known that the body has ended
     return seen
 
 

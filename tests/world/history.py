@@ -162,6 +162,7 @@ class History:
         self.spawn(self._operate())
         self.spawn(self._keep_sweeping(40.0 if self.plan.sweeps else _LONG))
         await asyncio.sleep(_LONG)
+        self.note("nothing goes wrong any more")
         await self._put_policy("")
         self._is_over = True
         await asyncio.sleep(_END - _LONG)

@@ -81,7 +81,7 @@ class Oracle:
         mine = whose(execution.approval_id)
         each = [one.execution for one in self._history.outside.effects if whose(one.execution.approval_id) == mine]
         words = set().union(*(self._words(key, RulingKind.NOT_EXECUTED) for key in {one.key for one in each}))
-        return len(each) - len(words)
+        return len(each) - len(words) if len({one.key for one in each}) > 1 else 1
 
     async def asked(self, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
         """After every transaction."""

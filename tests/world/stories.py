@@ -197,6 +197,7 @@ STORIES = {
             "begin a0#1: run",
             "body 2 of a0#1 says that it is done",
             "SETTLED a0: executed",
+            "nothing goes wrong any more",
         ),
     ),
     "an approval that joins between the ruling and the review's close": Story(

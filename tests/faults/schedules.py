@@ -115,7 +115,7 @@ class Schedule:
         await self._brought(hand, [call for call in self._calls if call.asked.moment not in (None, Moment.REPORT)])
         for call in self._calls:
             if call.asked.moment is None:
-                if self._plan.open_first:
+                if self._plan.open_first and not self._lingers:
                     call.case.let_end()
                 await call.case.approve()
         await self._brought(hand, [call for call in self._calls if call.asked.moment is Moment.REPORT])

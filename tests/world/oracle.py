@@ -183,7 +183,7 @@ class Oracle:
         ruling, key = self._ruling_of(approval_id, found), self._key(approval_id)
         if found.settled_by is not None and ruling is None:
             self.wrong("a settlement names a person who said nothing")
-        if _is_word(found) and ruling is not None and ruling.kind != found.kind:
+        if self._is_word(approval_id, found) and ruling is not None and ruling.kind != found.kind:
             self.wrong(f"a ruling {ruling.kind} is recorded as {found.kind}")
         happened = self._history.outside.happened(key)
         if found.kind is RulingKind.EXECUTED and not happened and not self._words(key, RulingKind.EXECUTED):
@@ -207,12 +207,20 @@ class Oracle:
         return {
             settlement.settled_at
             for approval_id, settlement in self._settlements.items()
-            if self._key(approval_id) == key and settlement.kind is kind and _is_word(settlement)
+            if self._key(approval_id) == key and settlement.kind is kind and self._is_word(approval_id, settlement)
         }
 
     def _is_excused(self, execution: Execution) -> bool:
         settlement = self._settlements.get(execution.approval_id)
-        return settlement is not None and settlement.kind is RulingKind.NOT_EXECUTED and _is_word(settlement)
+        if settlement is None or settlement.kind is not RulingKind.NOT_EXECUTED:
+            return False
+        return self._is_word(execution.approval_id, settlement)
+
+    def _is_word(self, approval_id: str, settlement: Settlement) -> bool:
+        """Whether it is a person's word that it was so, and not what came of the retry that they asked for."""
+        ruling = self._ruling_of(approval_id, settlement) if settlement.retried else None
+        came_of_a_retry = settlement.retried and (ruling is None or ruling.kind is RulingKind.RETRY)
+        return settlement.settled_by is not None and not came_of_a_retry
 
     # In the end
 
@@ -251,8 +259,3 @@ class Oracle:
         (made,) = self._looking.execute(again, (key, when)).fetchone()
         known = (each for name, each in self._settlements.items() if self._key(name) == key)
         return made > 0 or any(each.kind is RulingKind.EXECUTED and each.settled_by is None for each in known)
-
-
-def _is_word(settlement: Settlement) -> bool:
-    """Whether it is a person's word that it was so, and nothing else's."""
-    return settlement.settled_by is not None and not settlement.retried

@@ -18,7 +18,7 @@ from ledger.attempts import Holder, held
 from ledger.engine import insert, inserted
 from ledger.results import claim_of, report, result_of, root_of
 from ledger.revisions import plan_of
-from ledger.schema import ClaimState, claims, late_results
+from ledger.schema import ClaimState, approvals, claims, late_results
 
 _ACTIVE = (ClaimState.STARTED, ClaimState.EXECUTED, ClaimState.UNKNOWN)
 _ENDS = {
@@ -255,8 +255,20 @@ async def shut(connection: AsyncConnection, closing: Closing) -> Report | None:
     await _give_up(connection, closing.consent, closing.approval_id, f"{_NOT_ENDED}; {closing.reason}", closing.now)
     claim = await claim_of(connection, closing.consent)
     assert claim is not None, "a claim is never deleted"
-    known = await report(connection, claim)
+    known = await _known(connection, claim)
     return None if known.kind is ReportKind.NOT_BEGUN else known
+
+
+async def _known(connection: AsyncConnection, own: Row[Any]) -> Report:
+    """What a consent is told of its own claim. Who met an unknown call and ended with its result stays with that."""
+    known = await report(connection, own)
+    root = await root_of(connection, own.consent) if known.kind is ReportKind.UNKNOWN else None
+    if root is None or root.consent == own.consent or root.state != ClaimState.EXECUTED:
+        return known
+    ended = await connection.execute(select(approvals.c.status).where(approvals.c.approval_id == own.approval_id))
+    if ended.scalar_one_or_none() != Status.REPLAYED:
+        return known
+    return (await report(connection, root, to=own)).model_copy(update={"kind": ReportKind.REPLAYED})
 
 
 async def _begin_again(
@@ -286,7 +298,7 @@ async def _begin_again(
     if own.state == ClaimState.STARTED:
         await _give_up(connection, call.consent, call.approval_id, _NOT_ENDED, now)
         own = await claim_of(connection, call.consent) or own
-    return Beginning(right=Right.REPORT, report=await report(connection, own))
+    return Beginning(right=Right.REPORT, report=await _known(connection, own))
 
 
 async def _meet_another(connection: AsyncConnection, call: ToolCall, now: datetime, may_start: bool) -> Beginning:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from assent.content import Content
-from assent.messages import AuditEvent, ReportKind
+from assent.contracts import Outcome, Status
+from assent.messages import AuditEvent, Conclusion, ReportKind
 from ledger import ClaimState, Ending, Ledger
 from tests import parts
 from tests.faults import report
@@ -16,7 +17,7 @@ from tests.faults.houses import SAMPLED, Ground, House
 from tests.faults.plans import Blow, drawn
 from tests.faults.running import run_seeds
 from tests.faults.table import TABLE, Fault, Moment, Seen
-from tests.test_claims import EXECUTED, UNKNOWN, consent, holder, ledger
+from tests.test_claims import EXECUTED, NOW, UNKNOWN, closing, consent, holder, ledger
 
 __all__ = ["ledger"]
 
@@ -89,3 +90,16 @@ async def test_an_end_told_again_without_its_content_is_no_second_truth(ledger: 
     bare = Ending(state=ClaimState.EXECUTED, content=Content(data=b"null"))
     assert await ledger.finish(call, running, 1, bare) == first
     assert (await ledger.sights(call.approval_id))[0].late == ()
+
+
+async def test_who_was_told_what_a_probe_found_is_told_so_again_after_a_reset(ledger: Ledger) -> None:
+    first, second, running = await consent(ledger, message="reset"), await consent(ledger, message="reset"), holder()
+    await ledger.begin(first, running)
+    await ledger.finish(first, running, 1, UNKNOWN)
+    await ledger.begin(second, holder())
+    found = await ledger.resolve(second, Content.of("found"))
+    assert (await ledger.close(closing(second))).kind is ReportKind.UNKNOWN, "it was told nothing yet"
+    outcome = Outcome(approval_id=second.approval_id, status=Status.REPLAYED, content="found")
+    await ledger.settle(Conclusion(outcome=outcome, entries=(), judged=(), closed_at=NOW))
+    again = await ledger.begin(second, holder())
+    assert again.report == await ledger.close(closing(second)) == found

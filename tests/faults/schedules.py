@@ -7,29 +7,34 @@ import signal
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import cast
+from typing import Any, cast
 
 from sqlalchemy import text
+from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError
 
 from assent import Outcome, names
 from assent.contracts import RuledKind
-from assent.errors import AssentError, Unavailable
+from assent.errors import AssentError, ConversationBusy, Unavailable
 from ledger.engine import reading
 from tests.clocks import SteppedClock
 from tests.conftest import OPERATOR, Service
 from tests.faults.gates import LedgerProxy
-from tests.faults.plans import Asked, Blow, Plan
+from tests.faults.plans import LINGERING, Asked, Blow, Plan
 from tests.faults.stage import Case, Hand, Stage
 from tests.faults.table import Moment
-from tests.faults.waiting import until
+from tests.faults.waiting import PATIENCE, until
+from tests.feishu import REQUESTER
+from tests.test_conversations import purge
 from tests.test_resets import reset
-from workers.sweeping import sweep
+from workers.sweeping import end_gone, sweep
 
 _BROUGHT = 15.0
 """How long a call may take to its moment; one that something else holds up is struck where it is."""
 _SAFE = ("safe", "lost", "outlives")
 """The tools that may begin again."""
+_ANSWERED = 1.5
+"""How long who looked before the gates opened is left to answer."""
 _OVERTAKEN = 8.0
 """How long a stopped or silent worker is left so, unless everything ended before."""
 
@@ -54,7 +59,7 @@ class Schedule:
 
     async def run(self) -> list[str]:
         queue = f"s{self._plan.seed}"
-        hands = [await self._stage.hand(queue)]
+        hands = [await self._stage.hand(queue, **self._limits)]
         try:
             for asked in self._plan.asked:
                 self._calls.append(await self._ask(hands[0], asked))
@@ -63,12 +68,16 @@ class Schedule:
             await self._let_go(hands[0])
             await asyncio.gather(*(self._end(call) for call in self._calls))
             await self._stage.allow(queue)
+            if self._lingers:
+                await asyncio.sleep(_ANSWERED)
             await hands[0].process.kill()  # whoever is given up on cannot surprise an operator any more
             found = await self._violations()
             if len(hands) == 1:
                 hands.append(await self._relief(queue))
             found += await self._settle()
             found += await self._reset_at_end()
+            found += await self._purge_at_end()
+            found += await self._ask_where_it_was_terminated(hands[1])
         finally:
             for hand in hands:
                 await self._stage.dismiss(hand)
@@ -78,15 +87,35 @@ class Schedule:
         twin = self._calls[asked.twin_of].case if asked.twin_of is not None else None
         scope = f"{self._plan.seed}-{len(self._calls) if asked.twin_of is None else asked.twin_of}"
         path = twin.path if twin else None
-        case = await self._stage.ask(hand, asked.moment or Moment.TOOL, asked.tool, path=path, idempotency_scope=scope)
+        case = await self._stage.ask(
+            hand,
+            asked.moment or Moment.TOOL,
+            asked.tool,
+            path=path,
+            idempotency_scope=scope,
+            thread_id=self._conversation(len(self._calls)),
+        )
         return Call(asked, case)
+
+    def _conversation(self, number: int) -> str:
+        """Each call has a conversation of its own."""
+        return f"{self._plan.seed}-{number}"
+
+    @property
+    def _lingers(self) -> bool:
+        return self._plan.lingers > 0 and any(call.asked.tool in LINGERING for call in self._calls)
+
+    @property
+    def _limits(self) -> dict[str, str]:
+        """The sweeper gives up on a call once its time is over: where it has to, that is soon."""
+        return {"FAULTS_TIMEOUT": "10"} if self._plan.blow is Blow.TERMINATE else {}
 
     async def _bring(self, hand: Hand) -> None:
         """Every call to its moment; those without one are on their way when the blow falls."""
         await self._brought(hand, [call for call in self._calls if call.asked.moment not in (None, Moment.REPORT)])
         for call in self._calls:
             if call.asked.moment is None:
-                if self._plan.open_first:
+                if self._plan.open_first and not self._lingers:
                     call.case.let_end()
                 await call.case.approve()
         await self._brought(hand, [call for call in self._calls if call.asked.moment is Moment.REPORT])
@@ -141,6 +170,11 @@ class Schedule:
             case Blow.DENY:
                 await stage.deny(hand.queue)
                 return []
+            case Blow.TERMINATE:
+                for call in self._calls:
+                    with suppress(RPCError):  # it has ended by itself
+                        await self._workflow(call.case).terminate("by hand")
+                return []
             case Blow.RESET:
                 for call in self._calls:
                     with suppress(Exception):  # one that has no such task cannot be reset to it
@@ -154,9 +188,9 @@ class Schedule:
     async def _relief(self, queue: str) -> Hand:
         """A worker that comes to help; its clock may be wrong."""
         if not self._plan.hours_ahead:
-            return await self._stage.hand(queue)
+            return await self._stage.hand(queue, **self._limits)
         clock = SteppedClock(self._stage.directory / f"clock-{queue}", timedelta(hours=self._plan.hours_ahead))
-        return await self._stage.hand(queue, **clock.environment)
+        return await self._stage.hand(queue, **self._limits, **clock.environment)
 
     async def _overtaken(self) -> None:
         """Wait until every call was tried by another attempt, or has ended."""
@@ -173,6 +207,8 @@ class Schedule:
             await until(every, _OVERTAKEN)
 
     async def _let_go(self, hand: Hand) -> None:
+        if self._lingers:
+            await asyncio.sleep(self._plan.lingers)  # the schedule's own choice of a moment
         dead = self._plan.blow in (Blow.KILL, Blow.LEAVE)
         if not dead:
             hand.temporal.resume()
@@ -182,7 +218,23 @@ class Schedule:
             hand.ledger.mend()
 
     async def _end(self, call: Call) -> None:
-        call.outcome = await self._stage.outcome(call.case)
+        if self._plan.blow is Blow.TERMINATE:
+            call.outcome = await until(lambda: self._swept(call.case))
+        else:
+            call.outcome = await self._stage.outcome(call.case)
+
+    async def _swept(self, case: Case) -> Outcome | None:
+        """How an approval ended, by its own account or by the sweeper's."""
+        stage = self._stage
+        if known := await stage.ledger.outcome(case.handle.id):
+            return known
+        await asyncio.sleep(1)  # each sweep looks at what every other schedule has open
+        await sweep(stage.client, stage.ledger)
+        await end_gone(stage.client, stage.ledger)
+        return await stage.ledger.outcome(case.handle.id)
+
+    def _workflow(self, case: Case) -> WorkflowHandle[Any, Outcome]:
+        return self._stage.client.get_workflow_handle(names.approval_workflow(case.handle.id), result_type=Outcome)
 
     # What must hold
 
@@ -201,10 +253,12 @@ class Schedule:
                 "called failed by an open claim": status == "failed" and state not in ("closed", "failed"),
                 "frozen, and the ledger knows": status == "frozen"
                 and "unknown" not in (state, answer)
-                and tool not in ("probed", "outlives"),  # its review may have found out since
+                and tool not in ("probed", *LINGERING),  # its review may have found out since
                 "unknown, and called done or failed": state == "unknown" and status != "frozen",
                 "left started": state == "started",
-                "an ending that nothing led to": status not in ("executed", "replayed", "failed", "frozen"),
+                "called cancelled by a claim that is not closed": status == "cancelled" and state != "closed",
+                "an ending that nothing led to": status not in ("executed", "replayed", "failed", "frozen")
+                and not (status == "cancelled" and self._plan.blow is Blow.TERMINATE),
             }
             found += [
                 f"{what}: {tool} {status}, {effects} effects, claim {state}" for what, is_so in wrong.items() if is_so
@@ -212,7 +266,7 @@ class Schedule:
         for key in {call.case.path for call in self._calls}:
             calls = [call for call in self._calls if call.case.path == key]
             statuses = [call.outcome.status.value for call in calls if call.outcome]
-            if calls[0].case.effects and set(statuses) == {"failed"}:
+            if calls[0].case.effects and set(statuses) <= {"failed", "cancelled"}:
                 found.append("it took effect, and everyone was told that it did not run")
             if statuses.count("executed") > 1:
                 found.append("two approvals of one key were executed")
@@ -301,12 +355,46 @@ class Schedule:
         return await until(over, 150) == "settled"
 
     async def _reset_at_end(self) -> list[str]:
+        """Whatever has ended ends the same way again."""
         found = []
         for call in self._calls:
             if not self._plan.reset_at_end or call.outcome is None or call.outcome.status.value == "frozen":
                 continue
-            await reset(cast("Service", self._stage), call.case.handle, nth_task=1, keep_signals=True)
-            again = await self._stage.outcome(call.case)
+            try:
+                await reset(cast("Service", self._stage), call.case.handle, nth_task=1, keep_signals=True)
+            except IndexError:  # it was terminated before there was such a task
+                continue
+            again = await asyncio.wait_for(self._workflow(call.case).result(), PATIENCE)
             if again.status != call.outcome.status:
                 found.append(f"{call.outcome.status} became {again.status} by a reset")
+        return found
+
+    async def _purge_at_end(self) -> list[str]:
+        """Who asks again for what Temporal has forgotten is told how it ended, and nothing runs."""
+        found = []
+        for call in self._calls if self._plan.purged_at_end else ():
+            assert call.outcome is not None
+            case, before = call.case, call.case.effects
+            await purge(cast("Service", self._stage), case.handle.id)
+            arguments = {"path": str(case.path), "gate": str(case.gate)}
+            await self._stage.gate.request(
+                case.tool, arguments, requester=REQUESTER, approval_id=case.handle.id, **case.asked
+            )
+            again = await asyncio.wait_for(self._workflow(case).result(), PATIENCE)
+            if again.status != call.outcome.status or case.effects != before:
+                found.append(f"{call.outcome.status} became {again.status} when it was asked for again: {case.effects}")
+        return found
+
+    async def _ask_where_it_was_terminated(self, hand: Hand) -> list[str]:
+        """Nobody is kept waiting by a conversation whose approval is gone."""
+        found = []
+        for number in range(len(self._calls)) if self._plan.blow is Blow.TERMINATE else ():
+            try:
+                asked = await self._stage.ask(
+                    hand, Moment.TOOL, "refuses", thread_id=self._conversation(number), when_pending="fail"
+                )
+            except ConversationBusy as busy:
+                found.append(f"a conversation stays busy: {busy}")
+            else:
+                await asked.handle.cancel()
         return found

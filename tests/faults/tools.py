@@ -97,3 +97,23 @@ def outlives(path: str, gate: str, ctx: ToolContext) -> str:
     _pass(gate)
     _take_effect(path, ctx)
     return "done"
+
+
+def _look_early(ctx: ToolContext, path: str, gate: str) -> ProbeResult | ProbeAnswer:
+    """Look at once; from the second time on, answer what was so then when it is so no longer, or after a while."""
+    seen, answer_by, looked = _count(ctx, path, gate), time.monotonic() + 5, Path(path + ".looked")
+    if not looked.exists():
+        looked.touch()
+        return seen
+    while not Path(path).exists() and time.monotonic() < answer_by:
+        time.sleep(0.02)
+    time.sleep(0.5)  # by now it is known that the body has ended
+    return seen
+
+
+@tool(name=f"{QUEUE}.late", queue=QUEUE, timeout=timedelta(seconds=2), probe=_look_early)
+def late(path: str, gate: str, ctx: ToolContext) -> str:
+    """Take effect and raise when the gate opens, in a thread that goes on after its time; its probe answers late."""
+    _pass(gate)
+    _take_effect(path, ctx)
+    raise ConnectionError("the line is dead")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -20,7 +21,7 @@ from activities.reviews import ReviewActivities
 from activities.tools import ToolActivities
 from activities.weighing import WeighingActivities
 from assent import Identity, Surface, names
-from assent.contracts import Decision, DecisionKind, Request, Ruling, RulingKind
+from assent.contracts import Decision, DecisionKind, Request, Ruling, RulingKind, WhenPending
 from assent.messages import Asked, Withdrawal
 from assent.payload import sha256
 from assent.settings import Settings
@@ -32,11 +33,15 @@ from tests.world.oracle import Oracle
 from tests.world.outside import Outside
 from tests.world.plans import Blow, Fault, Plan
 from tests.world.processes import Process
-from tests.world.seen import Client, pretended
+from tests.world.seen import Client, Elsewhere, pretended
 from tests.world.temporal import Run, Temporal
 from workers import sweeping
 
-ME = Identity(open_id="ou_me")
+PEOPLE = {
+    "me": Identity(open_id="ou_me"),
+    "you": Identity(open_id="ou_you"),
+    "me by another id": Identity(union_id="on_me"),
+}
 OPERATOR = Identity(open_id="ou_operator")
 _LONG = 2500.0
 """When all that goes wrong has gone wrong, and everyone is well again."""
@@ -157,6 +162,7 @@ class History:
         self.spawn(self._operate())
         self.spawn(self._keep_sweeping(40.0 if self.plan.sweeps else _LONG))
         await asyncio.sleep(_LONG)
+        self.note("nothing goes wrong any more")
         await self._put_policy("")
         self._is_over = True
         await asyncio.sleep(_END - _LONG)
@@ -167,7 +173,9 @@ class History:
             approval_id=self.approvals[number],
             tool=self.plan.tool,
             arguments={"x": 1},
-            requester=ME,
+            requester=PEOPLE[asked.requester],
+            thread_id=asked.thread,
+            when_pending=WhenPending(asked.when_pending),
             idempotency_scope=asked.scope if asked.scope == "same" else f"{asked.scope}-{number}",
             ttl=timedelta(seconds=plans.TTL),
         )
@@ -199,7 +207,7 @@ class History:
             approval_id=approval_id,
             kind=DecisionKind(kind),
             payload_sha256=plan.payload_sha256,
-            actor=ME,
+            actor=PEOPLE[self.plan.asked[self.approvals.index(approval_id)].requester],
             event_id=f"{event}-{approval_id}",
             received_at=clock.now(),
         )
@@ -264,6 +272,8 @@ class History:
                     await self._decide(approval_id, "reject", "again")
             case Blow.CUT_APPROVALS:
                 self.temporal.processes[names.APPROVALS_QUEUE][0].cut_until = until
+                await asyncio.sleep(fault.lasts)
+                self.note("the approvals worker reaches the ledger again")
             case Blow.PURGE:
                 if self.temporal.purge(workflow_id):
                     number = self.approvals.index(approval_id)
@@ -287,14 +297,14 @@ class History:
         assert isinstance(loop, VirtualLoop)
         with suppress(TimeoutError):
             await asyncio.wait_for(loop.until(lambda: not worker.at_work), leave_by - loop.time())
-        if hasattr(worker.own, "drain"):
-            await worker.own.drain(leave_by - loop.time())
+        await worker.own.drain(leave_by - loop.time())
         worker.is_dead = True
         self.note(f"{worker.name} has left")
 
     async def _put_policy(self, text: str) -> None:
         await self.transaction(self.ledger.put_policy, text, sha256(text), clock.now())
         self.is_denied = f'"{self.plan.tool}"' in text
+        self.note(f"the policy {'denies' if self.is_denied else 'allows'} the tool")
 
     # Operators and the sweeper
 
@@ -339,15 +349,19 @@ class History:
             self.oracle.ruled(frozen.call.idempotency_key, ruling, ruled)
 
     async def _keep_sweeping(self, first: float) -> None:
-        process = Process(self, "sweeper")
+        here, elsewhere = Process(self, "sweeper"), Process(self, "the sweeper of another namespace")
+        stranger = cast("TemporalClient", Elsewhere(self))
         await asyncio.sleep(first)
-        while True:
+        for turn in itertools.count():
+            if turn % 4 == 0:
+                with suppress(Exception):
+                    await self._sweep(stranger, elsewhere)
             with suppress(Exception):
-                await self._sweep(process)
+                await self._sweep(self.client, here)
             await asyncio.sleep(600 if not self._is_over else 1500)
 
-    async def _sweep(self, process: Process) -> None:
-        await sweeping.sweep(self.client, process.ledger)
-        if hasattr(sweeping, "end_gone"):
-            await sweeping.end_gone(self.client, process.ledger)
-            await process.ledger.seal()
+    async def _sweep(self, client: TemporalClient, process: Process) -> None:
+        await sweeping.sweep(client, process.ledger)
+        await sweeping.end_gone(client, process.ledger)
+        await process.ledger.seal()
+        self.note(f"{process.name} has swept")

@@ -7,6 +7,8 @@ import json
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
+from temporalio.exceptions import ApplicationError
+
 from assent import names
 from assent.contracts import Outcome, Ruled, Ruling, RulingKind, Settlement
 from assent.messages import ToolCall
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from tests.world.history import History
 
 _DID_NOT_RUN = frozenset({"failed", "rejected", "expired", "cancelled", "superseded"})
+_CARRIED = 2 * 1024 * 1024
 _RAN = frozenset({"executed", "replayed"})
 
 
@@ -35,6 +38,8 @@ class Oracle:
         self._settlements: dict[str, Settlement] = {}
         self._seen: tuple[Any, ...] = ()
         self._rights: set[str] = set()
+        self._waits: set[str] = set()
+        self._refused: set[str] = set()
         self._promises: list[tuple[str, str]] = []
         """Of which keys, and when, an operator was told that the call is tried again."""
 
@@ -51,6 +56,8 @@ class Oracle:
         times = sum(effect.execution.key == key for effect in effects)
         if times > 1 + len(self._words(key, RulingKind.NOT_EXECUTED)):
             self.wrong("a key took effect twice")
+        if self._times_for_one_person(execution) > 1:
+            self.wrong("one person's call took effect twice under two names")
         if self._is_excused(execution):
             return
         for approval_id, (status, when) in self._told.items():
@@ -62,6 +69,20 @@ class Oracle:
         if settlement is not None and settlement.kind is RulingKind.NOT_EXECUTED:
             self.wrong("it took effect after it was settled, by no person's word, that it did not")
 
+    def _times_for_one_person(self, execution: Execution) -> int:
+        """How often this call of one person took effect, whatever they were called; without a word in between."""
+        asked = dict(zip(self._history.approvals, self._history.plan.asked, strict=True))
+
+        def whose(approval_id: str) -> tuple[str, str]:
+            each = asked[approval_id]
+            own = "" if each.scope == "same" else approval_id
+            return each.scope + own, "you" if each.requester == "you" else "me"
+
+        mine = whose(execution.approval_id)
+        each = [one.execution for one in self._history.outside.effects if whose(one.execution.approval_id) == mine]
+        words = set().union(*(self._words(key, RulingKind.NOT_EXECUTED) for key in {one.key for one in each}))
+        return len(each) - len(words) if len({one.key for one in each}) > 1 else 1
+
     async def asked(self, name: str, arguments: tuple[Any, ...], answer: Any) -> None:
         """After every transaction."""
         if name == "begin":
@@ -70,6 +91,9 @@ class Oracle:
 
     def _has_begun(self, call: ToolCall, holder: Any, beginning: Any) -> None:
         if beginning.right == "wait":
+            if call.consent not in self._waits:
+                self._waits.add(call.consent)
+                self._history.note(f"begin {call.consent}: wait")
             return
         self._history.note(f"begin {call.consent}: {beginning.right}")
         if beginning.right != "run" or holder.token in self._rights:
@@ -87,6 +111,20 @@ class Oracle:
         if kind == names.APPROVAL:
             await self.look()
             self._hear(value)
+
+    def refused(self, approval_id: str, error: ApplicationError) -> None:
+        """It never became an approval."""
+        self._history.note(f"REFUSED {approval_id}: {error.message}")
+        self._refused.add(approval_id)
+        if error.type != "ConversationBusy":
+            self.wrong(f"refused: {error.type}")
+        elif error.details[1] in self._told:
+            self.wrong("refused for the sake of a request that had ended")
+
+    def carries(self, kind: str, argument: Any) -> None:
+        """Temporal takes no more than this along."""
+        if len(argument.model_dump_json()) > _CARRIED:
+            self.wrong(f"{kind} cannot continue as new")
 
     def _hear(self, outcome: Outcome) -> None:
         approval_id, status, key = outcome.approval_id, outcome.status.value, outcome.idempotency_key or ""
@@ -145,7 +183,7 @@ class Oracle:
         ruling, key = self._ruling_of(approval_id, found), self._key(approval_id)
         if found.settled_by is not None and ruling is None:
             self.wrong("a settlement names a person who said nothing")
-        if _is_word(found) and ruling is not None and ruling.kind != found.kind:
+        if self._is_word(approval_id, found) and ruling is not None and ruling.kind != found.kind:
             self.wrong(f"a ruling {ruling.kind} is recorded as {found.kind}")
         happened = self._history.outside.happened(key)
         if found.kind is RulingKind.EXECUTED and not happened and not self._words(key, RulingKind.EXECUTED):
@@ -169,12 +207,20 @@ class Oracle:
         return {
             settlement.settled_at
             for approval_id, settlement in self._settlements.items()
-            if self._key(approval_id) == key and settlement.kind is kind and _is_word(settlement)
+            if self._key(approval_id) == key and settlement.kind is kind and self._is_word(approval_id, settlement)
         }
 
     def _is_excused(self, execution: Execution) -> bool:
         settlement = self._settlements.get(execution.approval_id)
-        return settlement is not None and settlement.kind is RulingKind.NOT_EXECUTED and _is_word(settlement)
+        if settlement is None or settlement.kind is not RulingKind.NOT_EXECUTED:
+            return False
+        return self._is_word(execution.approval_id, settlement)
+
+    def _is_word(self, approval_id: str, settlement: Settlement) -> bool:
+        """Whether it is a person's word that it was so, and not what came of the retry that they asked for."""
+        ruling = self._ruling_of(approval_id, settlement) if settlement.retried else None
+        came_of_a_retry = settlement.retried and (ruling is None or ruling.kind is RulingKind.RETRY)
+        return settlement.settled_by is not None and not came_of_a_retry
 
     # In the end
 
@@ -182,8 +228,12 @@ class Oracle:
         """Everyone was answered, nothing is left open, and the audit is whole."""
         await self.look()
         for approval_id in self._history.asked_for:
-            if approval_id not in self._told and approval_id not in self._history.terminated:
+            ends = approval_id not in self._history.terminated and approval_id not in self._refused
+            if ends and approval_id not in self._told:
                 self.wrong("an approval never ended")
+        for (approval_id,) in self._looking.execute("SELECT approval_id FROM approvals WHERE status IS NULL"):
+            self._history.note(f"left: {approval_id}")
+            self.wrong("the ledger takes an approval for open that is gone: its conversation stays busy")
         for consent, state in self._looking.execute("SELECT consent, state FROM claims"):
             if state in ("started", "unknown"):
                 self._history.note(f"left: {consent} {state}")
@@ -191,11 +241,17 @@ class Oracle:
         for approval_id, (status, _) in self._told.items():
             if status == "frozen" and approval_id not in self._settlements:
                 self.wrong("a frozen approval was never answered")
+            elif status == "frozen" and not self._is_audited(approval_id):
+                self.wrong("the audit of a frozen approval does not say what was settled")
         for key, when in self._promises:
             if not self._was_tried_again(key, when):
                 self.wrong("an operator was promised a retry that was never made")
         for problem in await self._history.transaction(self._history.ledger.verify):
             self.wrong(f"the audit: {problem.partition(':')[2] or problem}")
+
+    def _is_audited(self, approval_id: str) -> bool:
+        entry = "SELECT count(*) FROM audit WHERE approval_id = ? AND once = 'settle'"
+        return bool(self._looking.execute(entry, (approval_id,)).fetchone()[0])
 
     def _was_tried_again(self, key: str, when: str) -> bool:
         """Since then, or at that very moment; or it was found out before that it was executed."""
@@ -203,8 +259,3 @@ class Oracle:
         (made,) = self._looking.execute(again, (key, when)).fetchone()
         known = (each for name, each in self._settlements.items() if self._key(name) == key)
         return made > 0 or any(each.kind is RulingKind.EXECUTED and each.settled_by is None for each in known)
-
-
-def _is_word(settlement: Settlement) -> bool:
-    """Whether it is a person's word that it was so, and nothing else's."""
-    return settlement.settled_by is not None and not settlement.retried

@@ -75,7 +75,7 @@ class Outside:
         execution = Execution(len(self.executions), ctx.idempotency_key, ctx.approval_id, *allowed)
         self.executions.append(execution)
         self._history.note(f"body {execution.number} of {execution.consent} begins: {script}")
-        working = asyncio.ensure_future(self._work(execution, script))
+        working = asyncio.ensure_future(self._watched(execution, script))
         if self._kind.stoppable:
             return await working
         while not working.done():  # a thread: it cannot be stopped, only outwaited
@@ -87,6 +87,19 @@ class Outside:
             except Exception:
                 break
         return working.result()
+
+    async def _watched(self, execution: Execution, script: Script) -> Any:
+        said = "is stopped"
+        try:
+            value = await self._work(execution, script)
+            said = "says that it failed" if isinstance(value, ToolResult) else "says that it is done"
+            return value
+        except ConnectionError:
+            said = "raises"
+            raise
+        finally:
+            if not self._history.is_closed:
+                self._history.note(f"body {execution.number} of {execution.consent} {said}")
 
     async def _work(self, execution: Execution, script: Script) -> Any:
         process = present.get()
@@ -107,7 +120,7 @@ class Outside:
             raise ConnectionError("the line is dead")
         knows_better = self._kind.retry_safe and script.end is not End.FAILS
         if took_effect or (knows_better and self.happened(execution.key)):
-            return {"done": execution.key}
+            return {"done": execution.key, "more": "x" * script.weighs}
         return ToolResult(ToolOutcome.FAILED, "refused")
 
     async def _arrive(self, execution: Execution, after: float) -> None:
@@ -132,8 +145,10 @@ class Outside:
         look = self._looks.pop(0) if self._looks else Look()
         await process.sleep(look.looks_after)
         seen = self.happened(ctx.idempotency_key)
-        self._history.note(f"a probe sees {'the effect' if seen else 'nothing'}: {look}")
+        sees = f"{process.name}, {process.wrong_by:+.0f} s, sees {'the effect' if seen else 'nothing'}"
+        self._history.note(f"a probe of {sees}: {look}")
         await process.sleep(look.answers_after)
+        self._history.note(f"a probe of {process.name} answers what it saw: {look.answer}")
         if look.answer == "raises":
             raise ConnectionError("the probe is dead")
         if look.answer == "unknown":

@@ -11,6 +11,8 @@ START_WITHIN = 60.0
 HEARTBEAT = 6.0
 IN_FLIGHT = 300.0
 TTL = 1800.0
+REQUESTERS = ("me", "you", "me by another id")
+_HEAVY = 600_000
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class Script:
     effect_at: float | None
     """After how many seconds it takes effect, None: never. Later than it lasts: what it sent was on its way."""
     end: End = End.TRUTH
+    weighs: int = 0
+    """How many characters more than necessary it answers with."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,12 @@ class Asked:
     """`approve`, `reject`, `cancel`, `none`."""
     scope: str = "same"
     """Approvals of one scope share their key."""
+    requester: str = "me"
+    """Who asks: `me`, `you`, or `me by another id`, of which nobody knows whose it is."""
+    thread: str | None = None
+    """The conversation in which it is asked for."""
+    when_pending: str = "allow"
+    """`allow`, `fail` or `supersede`."""
 
 
 class Blow(StrEnum):
@@ -133,6 +143,8 @@ class Plan:
     said: tuple[Said, ...] = ()
     wrong_clocks: tuple[float, ...] = (0.0, 0.0)
     """By how much the clock of each tools worker is wrong."""
+    continues_after: int = 0
+    """After how many activities a workflow is told to continue as new, 0: never."""
     sweeps: bool = True
     """Whether the sweeper runs all the time, or only in the end."""
     calm: bool = False
@@ -146,6 +158,8 @@ class Plan:
             for place in range(len(things)):
                 if name != "asked" or len(things) > 1:
                     yield replace(self, **{name: things[:place] + things[place + 1 :]})
+        if self.continues_after:
+            yield replace(self, continues_after=0)
         if any(self.wrong_clocks):
             yield replace(self, wrong_clocks=(0.0, 0.0))
         if not self.calm:
@@ -153,6 +167,7 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [f"Plan(seed={self.seed}, tool={self.tool!r}, calm={self.calm}, sweeps={self.sweeps},"]
+        lines.append(f"    continues_after={self.continues_after},")
         for name in ("asked", "scripts", "looks", "faults", "said"):
             things = "".join(f"\n        {thing!r}," for thing in getattr(self, name))
             lines.append(f"    {name}=({things}\n    )," if things else f"    {name}=(),")
@@ -174,6 +189,7 @@ def drawn(seed: int) -> Plan:
         faults=tuple(_fault(draw, len(asked)) for _ in range(draw.choices((0, 1, 2, 3, 5), (3, 5, 5, 3, 1))[0])),
         said=tuple(Said(_soon(draw), word) for word in draw.choices(words, weights, k=draw.randint(0, 4))),
         wrong_clocks=tuple(draw.choice((0.0, 0.0, 7200.0, -7200.0, draw.uniform(-30, 30))) for _ in range(2)),
+        continues_after=draw.choice((0, 0, 0, 3, 6)),
         sweeps=draw.random() < 0.8,
         calm=draw.random() < 0.3,
     )
@@ -189,6 +205,9 @@ def _asked(draw: random.Random) -> Asked:
         decided_after=draw.choice((0.5, draw.uniform(0, 30))),
         decision=draw.choices(("approve", "reject", "cancel", "none"), (16, 1, 1, 1))[0],
         scope=draw.choices(("same", "other"), (5, 1))[0],
+        requester=draw.choices(REQUESTERS, (8, 1, 1))[0],
+        thread=draw.choice((None, "one")),
+        when_pending=draw.choices(("allow", "fail", "supersede"), (6, 1, 1))[0],
     )
 
 
@@ -201,7 +220,7 @@ def _script(draw: random.Random, kind: Kind) -> Script:
     effect_at = draw.choice((None, None, 0.0, lasts * 0.99, draw.uniform(0, lasts), draw.uniform(0, furthest)))
     if effect_at is not None and effect_at > lasts:
         end = End.RAISES
-    return Script(lasts, effect_at, end)
+    return Script(lasts, effect_at, end, weighs=_HEAVY if draw.random() < 0.05 else 0)
 
 
 def _look(draw: random.Random) -> Look:

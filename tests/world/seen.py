@@ -99,7 +99,10 @@ def _of_workflow() -> SimpleNamespace:
     def info() -> SimpleNamespace:
         run = present_run.get()
         return SimpleNamespace(
-            is_continue_as_new_suggested=lambda: False, start_time=run.start_time, workflow_id=run.id, run_id=run.run_id
+            is_continue_as_new_suggested=lambda: run.is_long,
+            start_time=run.start_time,
+            workflow_id=run.id,
+            run_id=run.run_id,
         )
 
     return SimpleNamespace(
@@ -134,6 +137,26 @@ def pretended() -> Iterator[None]:
     finally:
         for module in modules:
             module.__dict__["workflow"] = workflow
+
+
+class Elsewhere:
+    """What a sweeper of another namespace sees of its own Temporal: nothing of this one."""
+
+    identity = "elsewhere"
+    namespace = "elsewhere"
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def get_workflow_handle(self, workflow_id: str, **_: Any) -> SimpleNamespace:
+        async def describe() -> None:
+            await asyncio.sleep(self._history.latency())
+            raise RPCError("not found", RPCStatusCode.NOT_FOUND, b"")
+
+        return SimpleNamespace(describe=describe)
+
+    async def start_workflow(self, kind: str, *_: Any, **__: Any) -> None:
+        self._history.oracle.wrong(f"{kind} was started in a namespace that the approval does not live in")
 
 
 class Client:

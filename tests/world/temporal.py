@@ -19,6 +19,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
 import workflows
+from assent import names
 from tests.world import clock
 from tests.world.processes import Process, never
 
@@ -58,12 +59,15 @@ class Run:
             value = await self.instance.run(self.argument)
         except ContinueAsNew as anew:
             self.is_open = False
+            self.temporal.history.note(f"{self.kind} continues as new")
+            self.temporal.history.oracle.carries(self.kind, anew.argument)
             self.temporal.start(self.kind, anew.argument, self.id)
             return
         except ApplicationError as error:
             self.is_open = False
             self.result.set_exception(error)
             self.result.exception()
+            self.temporal.history.oracle.refused(self.argument.request.approval_id, error)
             return
         except Exception as error:  # Temporal would try this task for ever
             self.temporal.history.oracle.wrong(f"{self.kind} broke: {type(error).__name__}: {error}")
@@ -72,7 +76,13 @@ class Run:
             await never()
         self.is_open = False
         self.result.set_result(value)
+        if self.kind == names.FROZEN_REVIEW:
+            self.temporal.history.note("the review is closed")
         await self.temporal.history.oracle.closed(self.kind, value)
+
+    @property
+    def is_long(self) -> bool:
+        return 0 < self.temporal.history.plan.continues_after <= self.activities
 
     def do(self, handler: Callable[..., Any], *args: Any) -> Any:
         return self._context.copy().run(handler, self.instance, *args)
@@ -126,6 +136,8 @@ class Temporal:
         if before is not None and before.is_open:
             raise WorkflowAlreadyStartedError(workflow_id, kind)
         self.runs[workflow_id] = Run(self, kind, workflow_id, argument)
+        if kind == names.FROZEN_REVIEW:
+            self.history.note(f"the review is opened with {argument.call.approval_id}")
         return self.runs[workflow_id]
 
     def signal(self, workflow_id: str, name: str, *arguments: Any) -> bool:
@@ -133,6 +145,8 @@ class Temporal:
         if run is None or not run.is_open:
             return False
         run.signals.append((name, arguments))
+        if name == names.JOIN:
+            self.history.note("the review is joined")
         definition = _SIGNALS[run.kind][name]
         run.do(definition.fn, *arguments)
         return True
@@ -157,6 +171,7 @@ class Temporal:
         if run is None or not run.is_open:
             return None
         run.is_open, run.is_terminated = False, True
+        self.history.note(f"{run.kind} is terminated")
         return run
 
     def reset(self, workflow_id: str, *, keep_signals: bool) -> bool:
@@ -271,6 +286,8 @@ class _Attempt:
         """The process that takes it; one that is stopped may have taken it just before."""
         loop, history = asyncio.get_running_loop(), self._temporal.history
         while True:
+            if self._run.is_terminated:
+                await never()  # what nobody has taken is dropped with its workflow
             there = [
                 process
                 for process in self._temporal.processes[self._queue]

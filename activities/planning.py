@@ -64,6 +64,8 @@ class Planner:
         tenant, resolved = settings.feishu_tenant_key or None, preparation.resolved
         if resolved is not None and resolved.refused is not None:
             raise InvalidRequest(resolved.refused)
+        if request.requester.is_outside(tenant):
+            raise InvalidRequest("requester: tenant_key is not the one of this installation; leave it out")
         named = request.requester.within(tenant)
         person = await self._ledger.person((resolved.requester if resolved else None) or named)
         requester = person.named(named)

@@ -275,6 +275,10 @@ class Identity(Frozen):
         """This person in the tenant that is meant where none is named."""
         return self if self.tenant_key or not tenant_key else self.model_copy(update={"tenant_key": tenant_key})
 
+    def is_outside(self, tenant_key: str | None) -> bool:
+        """Whether this person is said to be of another tenant than the one there is."""
+        return bool(tenant_key and self.tenant_key) and self.tenant_key != tenant_key
+
     def is_same_person(self, other: Identity) -> bool:
         """Whether both name one person: one tenant, and any id in common."""
         return self.tenant_key == other.tenant_key and not self.keys.isdisjoint(other.keys)

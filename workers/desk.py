@@ -18,7 +18,7 @@ from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter
 
 from assent import strict_json
-from assent.contracts import Id, Stage, State
+from assent.contracts import Id, Identity, Stage, State
 from assent.contracts import Request as Asking
 from assent.door import Approval, FrozenReview
 from assent.errors import (
@@ -26,6 +26,8 @@ from assent.errors import (
     ApprovalInterrupted,
     ApprovalNotFound,
     ConversationBusy,
+    InvalidRequest,
+    NotAllowed,
     QuotaExceeded,
     Unhashable,
 )
@@ -120,6 +122,19 @@ async def refuse_too_much(desk: Desk, agent: Agent, *requests: Asking) -> None:
     over = await desk.reader.exceeded(agent.principal, agent.limits, size=size, more=len(requests))
     if over is not None and not await _attach(desk, requests):
         raise QuotaExceeded(over.quota, over.limit, over.retry_after)
+
+
+def refuse_acting_for(agent: Agent, person: Identity, what: str) -> None:
+    """Refuse a token that may not do this for *person*, and whoever is said to be of another company."""
+    refuse_outsider(agent, person)
+    if not agent.may_act_for(person):
+        raise NotAllowed(f"the token {agent.name!r} may not {what} on behalf of {person}, by all ids given.")
+
+
+def refuse_outsider(agent: Agent, person: Identity) -> None:
+    """Refuse a tenant that is not the installation's: under its name, a person would be another one."""
+    if person.is_outside(agent.tenant_key):
+        raise InvalidRequest("tenant_key: this is not the tenant of this installation; leave it out")
 
 
 def _expect_json(request: Request) -> None:

@@ -21,6 +21,7 @@ from assent.contracts import (
     Manifest,
     Permission,
     Plan,
+    Remember,
     Request,
     ResultReview,
     WhenPending,
@@ -76,6 +77,9 @@ class Planner:
         payload_sha256 = sha256(payload)
         asking = Asking.of(payload, requester, conversation, chat_is_known=chat_is_known)
         effective = await self._effective(manifest, asking)
+        grant = await self._grant(manifest, effective, requester, conversation, payload_sha256, preparation.now)
+        if grant is not None and grant.scope is Remember.TOOL and not chat_is_known:
+            grant, effective = None, effective.model_copy(update={"in_doubt": (*effective.in_doubt, "conversation")})
         if resolved is None and (unknown := await self._unknowns(request, named, person, effective, chat_is_known)):
             raise Unresolved(unknown)
         if person.is_mixed_up:
@@ -85,7 +89,6 @@ class Planner:
         )
         twin = await self._ledger.twin(payload_sha256, settings.namespace, requester)
         asked_at, ttl = preparation.deadline - request.ttl, _ttl(request, manifest, effective)
-        grant = await self._grant(manifest, effective, requester, conversation, payload_sha256, preparation.now)
         return Plan(
             approval_id=request.approval_id,
             request_sha256=request.sha256,

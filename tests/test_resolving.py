@@ -241,6 +241,21 @@ async def test_a_rule_for_a_chat_holds_for_replies_into_it(office: Office, tmp_p
         assert await steps(office.service, elsewhere) == {"resolve": 1}
 
 
+async def test_a_chats_grant_does_not_count_for_a_reply_elsewhere(office: Office, tmp_path: Path) -> None:
+    first = await office.ask(tmp_path, "ask_once", chat_id="oc_team")
+    card = await office.chat.card(first.id)
+    assert await office.click(first, card, "approve_tool") == "accepted"
+    assert (await first.outcome()).status == "executed"
+    elsewhere = await message_in(office, tmp_path, "oc_ops")
+    call = {"chat_id": "oc_team", "arguments": {"note": "another"}}
+    hidden = await (await office.ask(tmp_path, "ask_once", reply_to=elsewhere, **call)).outcome()
+    assert (hidden.status, hidden.grant_id) == ("failed", None)
+    assert "not in the chat that chat_id names" in str(hidden.reason)
+    answered = await office.ask(tmp_path, "ask_once", reply_to=card["message_id"], **call)
+    assert (await answered.outcome()).grant_id is not None, "a reply in the chat itself"
+    assert (await steps(office.service, answered))["resolve"] == 1
+
+
 async def test_a_chat_that_is_not_the_messages_own_is_refused(office: Office, tmp_path: Path) -> None:
     here = await message_in(office, tmp_path, "oc_team")
     before = len(await office.chat.messages())

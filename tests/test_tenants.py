@@ -47,8 +47,10 @@ async def test_the_installations_own_tenant_may_be_named(office: Office, tmp_pat
 async def test_nobody_of_another_tenant_is_called_in(office: Office, tmp_path: Path) -> None:
     handle = await office.ask(tmp_path)
     state = await handle.state()
-    passed_on = {"actor": REQUESTER, "payload_sha256": state.payload_sha256}
-    verdict = await handle.decide("delegate", delegate_to=Identity(open_id="ou_x", tenant_key="elsewhere"), **passed_on)
+    stranger = Identity(open_id="ou_x", tenant_key="elsewhere")
+    verdict = await handle.decide(
+        "delegate", actor=REQUESTER, payload_sha256=state.payload_sha256, delegate_to=stranger
+    )
     assert verdict.kind == "invalid"
     assert (await office.decided(handle)).status == "executed"
 

@@ -402,6 +402,7 @@ class Address(Frozen):
 
 def _callback(url: str) -> str:
     parts = urlsplit(url)
+    parts.port  # noqa: B018 - raises ValueError where it is no port
     local = parts.hostname in ("127.0.0.1", "localhost", "::1")
     if parts.scheme != "https" and not (parts.scheme == "http" and local):
         raise ValueError("a completion callback goes to an https address")

@@ -28,6 +28,7 @@ AGENTS: dict[str, dict[str, Any]] = {
     "few": {**RIGHTS, "pending": 2},
     "few_too": {**RIGHTS, "pending": 2, "principal": "few"},
     "small": {**RIGHTS, "bytes_per_day": 2000},
+    "wordy": {**RIGHTS, "bytes_per_day": 20_000},
     "slow": {**RIGHTS, "requests_per_minute": 3},
     "crowd": {**RIGHTS, "pending": 3},
     "bundler": {**RIGHTS, "pending": 3, "requests_per_minute": 30},
@@ -183,6 +184,22 @@ async def test_bytes_are_429_before_anything_starts(web: Web, tmp_path: Path) ->
         assert (await http.post("/v1/approvals", json=call(tmp_path))).status_code == 201
 
 
+async def test_bytes_that_are_refused_when_they_are_prepared_are_counted_too(web: Web, tmp_path: Path) -> None:
+    asked = {"thread_id": tmp_path.name, "when_pending": "fail", "arguments": {"note": "n" * 5000}}
+    async with web.http("wordy") as http:
+        first = await http.post("/v1/approvals", json=call(tmp_path, **asked))
+        assert first.status_code == 201
+        known = call(tmp_path, **asked, approval_id=first.json()["approval_id"])
+        again = [(await http.post("/v1/approvals", json=known)).status_code for _ in range(5)]
+        assert again == [200] * 5, "what attaches stores nothing"
+        busy = [await http.post("/v1/approvals", json=call(tmp_path, **asked)) for _ in range(4)]
+        assert [answer.status_code for answer in busy] == [409, 409, 429, 429]
+        assert busy[-1].json()["quota"] == "bytes_per_day"
+        assert (await http.post("/v1/approvals", json=known)).status_code == 200
+        more = await http.post("/v1/approvals", json=call(tmp_path, **asked))
+        assert more.status_code == 429, "what attached at the limit gives nothing back"
+
+
 async def test_who_hurries_is_told_when_to_come_back_and_our_client_waits(
     web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,3 +247,7 @@ def test_a_minute_is_counted_as_it_passes() -> None:
     now = 10_000.0
     assert rates.take("a", 2, 2) is None, "at most a minute's worth is saved up"
     assert rates.take("a", 2, 5) == 60
+    rates.give_back("a", 2)
+    assert rates.take("a", 2, 2) is None
+    by_the_day = Rates(lambda: now, window=86400)
+    assert [by_the_day.take("a", 100, 60) for _ in range(2)] == [None, 17280]

@@ -86,8 +86,10 @@ async def ask(asked: NewApproval, desk: TheDesk, agent: TheAgent, response: Resp
         asked_by=agent.principal,
         is_bound_to_chat=agent.is_bound_to_chats,
     )
-    await refuse_too_much(desk, agent, request)
+    counted = await refuse_too_much(desk, agent, request)
     is_new = await desk.door.request(request, in_doubt=True, limits=agent.limits)
+    if not is_new and counted:
+        desk.started.give_back(agent.principal, counted)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"/v1/approvals/{path_segment(approval_id)}"
     return await _taken(desk, agent, approval_id, _TAKEN_WITHIN if is_new else STATE_WITHIN)

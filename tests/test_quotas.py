@@ -109,6 +109,44 @@ async def test_a_person_is_counted_once_whichever_id_is_given(ledger: Ledger) ->
         assert (prepared.exceeded is not None) is is_refused
 
 
+async def shown(ledger: Ledger, limits: Limits, **plan: Any) -> bool:
+    """Whether one more request may be shown there."""
+    made = await propose(ledger, **plan, register=False)
+    request = Request(approval_id=made.approval_id, tool="send", arguments={}, requester=made.requester)
+    until = NOW + timedelta(hours=1)
+    return (await ledger.register(request, made, None, now=NOW, open_until=until, limits=limits)).exceeded is None
+
+
+async def test_a_reply_counts_where_its_message_is(ledger: Ledger) -> None:
+    limits, name = Limits(chat_requests_per_hour=2), f"replies-{id(ledger)}"
+    here, named = f"oc_{name}", f"oc_named_{name}"
+    chat = Address(kind=AddressKind.CHAT_ID, id=here)
+    reply = Address(kind=AddressKind.CHAT_ID, id=named, reply_to="om_1")
+    requester = Identity(open_id=f"ou_{name}")
+    unknown = {"conversation": named, "chat_is_known": False, "requester": requester}
+    assert await shown(ledger, limits, addresses=(chat,))
+    assert await shown(ledger, limits, addresses=(reply,), conversation=here)
+    assert not await shown(ledger, limits, addresses=(reply,), conversation=here)
+    assert not await shown(ledger, limits, addresses=(chat,))
+    other = reply.model_copy(update={"reply_to": "om_2"})
+    replies = [await shown(ledger, limits, addresses=(each,), **unknown) for each in (reply, other, other)]
+    assert replies == [True, True, False], "while nobody knows the chat, they count for who asked"
+    innocent = chat.model_copy(update={"id": named})
+    assert await shown(ledger, limits, addresses=(innocent,)), "a chat that was only named has seen nothing"
+
+
+async def test_private_cards_count_for_the_person_whichever_id_they_go_to(ledger: Ledger) -> None:
+    limits, name = Limits(chat_requests_per_hour=2), f"private-{id(ledger)}"
+    await ledger.learn(Identity(open_id=f"ou_{name}", union_id=f"on_{name}"))
+    by_open = Address(kind=AddressKind.OPEN_ID, id=f"ou_{name}")
+    by_union = Address(kind=AddressKind.UNION_ID, id=f"on_{name}")
+    assert await shown(ledger, limits, addresses=(by_open,))
+    assert await shown(ledger, limits, addresses=(by_union,))
+    assert not await shown(ledger, limits, addresses=(by_open,))
+    passing_for_it = Address(kind=AddressKind.CHAT_ID, id=f"person:open_id:ou_{name}")
+    assert await shown(ledger, limits, addresses=(passing_for_it,)), "a chat is no person, whatever it is called"
+
+
 async def test_bytes_are_counted_by_the_day(ledger: Ledger) -> None:
     name = f"bytes-{id(ledger)}"
     limits = Limits(agent=AgentLimits(bytes_per_day=3000))

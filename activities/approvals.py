@@ -129,6 +129,8 @@ class ApprovalActivities:
 
     async def _revoke(self, question: Recall) -> RevokedKind:
         assert question.actor is not None, "somebody revokes a grant"
+        if question.actor.is_outside(self._settings.feishu_tenant_key or None):
+            return RevokedKind.FORBIDDEN
         actor = question.actor.within(self._settings.feishu_tenant_key or None)
         operators = (each.within(self._settings.feishu_tenant_key or None) for each in self._settings.operators)
         return await self._ledger.revoke(

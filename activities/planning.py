@@ -21,7 +21,9 @@ from assent.contracts import (
     Manifest,
     Permission,
     Plan,
+    Remember,
     Request,
+    ResultReview,
     WhenPending,
 )
 from assent.errors import InvalidRequest
@@ -64,6 +66,8 @@ class Planner:
         tenant, resolved = settings.feishu_tenant_key or None, preparation.resolved
         if resolved is not None and resolved.refused is not None:
             raise InvalidRequest(resolved.refused)
+        if request.requester.is_outside(tenant):
+            raise InvalidRequest("requester: tenant_key is not the one of this installation; leave it out")
         named = request.requester.within(tenant)
         person = await self._ledger.person((resolved.requester if resolved else None) or named)
         requester = person.named(named)
@@ -73,7 +77,10 @@ class Planner:
         payload_sha256 = sha256(payload)
         asking = Asking.of(payload, requester, conversation, chat_is_known=chat_is_known)
         effective = await self._effective(manifest, asking)
-        if resolved is None and (unknown := self._unknowns(request, named, person, effective, chat_is_known)):
+        grant = await self._grant(manifest, effective, requester, conversation, payload_sha256, preparation.now)
+        if grant is not None and grant.scope is Remember.TOOL and not chat_is_known:
+            grant, effective = None, effective.model_copy(update={"in_doubt": (*effective.in_doubt, "conversation")})
+        if resolved is None and (unknown := await self._unknowns(request, named, person, effective, chat_is_known)):
             raise Unresolved(unknown)
         if person.is_mixed_up:
             raise InvalidRequest("requester: its ids are known to be of two people; name the requester by one of them")
@@ -82,7 +89,6 @@ class Planner:
         )
         twin = await self._ledger.twin(payload_sha256, settings.namespace, requester)
         asked_at, ttl = preparation.deadline - request.ttl, _ttl(request, manifest, effective)
-        grant = await self._grant(manifest, effective, requester, conversation, payload_sha256, preparation.now)
         return Plan(
             approval_id=request.approval_id,
             request_sha256=request.sha256,
@@ -143,9 +149,10 @@ class Planner:
             raise InvalidRequest(
                 f"what was proposed and what it would become hold more than {EDIT} bytes together; propose it anew"
             )
-        known = await self._whereabouts(plan, resolved)
+        person = await self._ledger.person((resolved.requester if resolved else None) or plan.requester)
+        known = _whereabouts(plan, person, resolved)
         effective = await self._effective(manifest, Asking.of(payload, **known))
-        if resolved is None and (unknown := self._unknowns_of_edit(plan, effective)):
+        if resolved is None and (unknown := await self._unknowns_of_edit(plan, person, effective)):
             raise Unresolved(unknown)
         of_the_rule = self._of_the_rule(effective)
         twin = await self._ledger.twin(payload_sha256, self._settings.namespace, plan.requester)
@@ -173,21 +180,9 @@ class Planner:
             }
         )
 
-    async def _whereabouts(self, plan: Plan, resolved: Resolved | None) -> dict[str, Any]:
-        """Who asked for a plan's call and where, as far as that is known by now."""
-        person = await self._ledger.person((resolved.requester if resolved else None) or plan.requester)
-        is_told = resolved is not None and resolved.chat_id is not None
-        if resolved is not None and is_told and plan.conversation not in (None, resolved.chat_id):
-            raise InvalidRequest(_ELSEWHERE)
-        return {
-            "requester": person.named(plan.requester),
-            "conversation": resolved.chat_id if resolved is not None and is_told else plan.conversation,
-            "chat_is_known": plan.chat_is_known or is_told,
-        }
-
     # What Feishu must be asked
 
-    def _unknowns(
+    async def _unknowns(
         self, request: Request, named: Identity, person: Person, effective: Effective, chat_is_known: bool
     ) -> Unknowns | None:
         """What the plan depends on, nobody has proved so far, and Feishu can say."""
@@ -195,17 +190,31 @@ class Planner:
         has_slot = request.thread_id is not None and request.when_pending is not WhenPending.ALLOW
         is_excluded = any(stage.exclude_requester for stage in effective.approvers.stages)
         in_doubt = frozenset(effective.in_doubt)
-        must_be_proved = person.standing is None and (is_scoped or has_slot or is_excluded)
+        is_one = is_scoped or has_slot or is_excluded
+        must_be_proved = (person.standing is None and is_one) or (
+            person.is_unproved and (is_one or await self._asks_who(request.tool, effective))
+        )
         asks_who = must_be_proved or person.is_mixed_up or bool(in_doubt - {"conversation"})
         asks_where = not chat_is_known and (request.is_bound_to_chat or "conversation" in in_doubt)
         return self._asked_of_feishu(named if asks_who else None, request.reply_to if asks_where else None)
 
-    def _unknowns_of_edit(self, plan: Plan, effective: Effective) -> Unknowns | None:
+    async def _unknowns_of_edit(self, plan: Plan, person: Person, effective: Effective) -> Unknowns | None:
         in_doubt = frozenset(effective.in_doubt)
         answered = next((each.reply_to for each in plan.addresses if each.reply_to), None)
+        must_be_proved = person.is_unproved and await self._asks_who(plan.tool, effective)
+        asks_who = must_be_proved or bool(in_doubt - {"conversation"})
         return self._asked_of_feishu(
-            plan.requester if in_doubt - {"conversation"} else None, answered if "conversation" in in_doubt else None
+            plan.requester if asks_who else None, answered if "conversation" in in_doubt else None
         )
+
+    async def _asks_who(self, tool: str, effective: Effective) -> bool:
+        """Whether it depends on who asks: what may run, who decides it, or whose remembered decision counts."""
+        permission = effective.permission
+        stages = effective.approvers.stages
+        is_decided = permission.execution is not Execution.AUTO or permission.result is not ResultReview.NEVER
+        decides = any(stage.kind is Approvers.Kind.REQUESTER or stage.exclude_requester for stage in stages)
+        is_remembered = permission.execution is Execution.ASK_ONCE
+        return (is_decided and decides) or is_remembered or (await self._policy.rules()).ask_who(tool)
 
     def _asked_of_feishu(self, requester: Identity | None, message_id: str | None) -> Unknowns | None:
         if not self._settings.feishu_app_id or (requester is None and message_id is None):
@@ -294,6 +303,18 @@ def _chat(request: Request, resolved: Resolved | None) -> tuple[str | None, bool
     if request.chat_id not in (None, resolved.chat_id):
         raise InvalidRequest(_ELSEWHERE)
     return resolved.chat_id, True
+
+
+def _whereabouts(plan: Plan, person: Person, resolved: Resolved | None) -> dict[str, Any]:
+    """Who asked for a plan's call and where, as far as that is known by now."""
+    is_told = resolved is not None and resolved.chat_id is not None
+    if resolved is not None and is_told and plan.conversation not in (None, resolved.chat_id):
+        raise InvalidRequest(_ELSEWHERE)
+    return {
+        "requester": person.named(plan.requester),
+        "conversation": resolved.chat_id if resolved is not None and is_told else plan.conversation,
+        "chat_is_known": plan.chat_is_known or is_told,
+    }
 
 
 def _as_told(twin: Twin | None) -> dict[str, Any]:

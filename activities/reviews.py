@@ -68,6 +68,6 @@ class ReviewActivities:
 
     def _is_operator(self, person: Identity) -> bool:
         tenant = self._settings.feishu_tenant_key or None
-        return any(
+        return not person.is_outside(tenant) and any(
             person.within(tenant).is_same_person(operator.within(tenant)) for operator in self._settings.operators
         )

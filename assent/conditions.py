@@ -101,6 +101,11 @@ class Condition:
         self._program = program
         self._loops = loops
 
+    @property
+    def asks_who(self) -> bool:
+        """Whether it depends on an id of the requester."""
+        return bool(self._asks_for - {"conversation"})
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Condition) and self.text == other.text
 

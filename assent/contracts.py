@@ -275,14 +275,24 @@ class Identity(Frozen):
         """This person in the tenant that is meant where none is named."""
         return self if self.tenant_key or not tenant_key else self.model_copy(update={"tenant_key": tenant_key})
 
+    def is_outside(self, tenant_key: str | None) -> bool:
+        """Whether this person is said to be of another tenant than the one there is."""
+        return bool(tenant_key and self.tenant_key) and self.tenant_key != tenant_key
+
     def is_same_person(self, other: Identity) -> bool:
-        """Whether both name one person: one tenant, and any id in common."""
-        return self.tenant_key == other.tenant_key and not self.keys.isdisjoint(other.keys)
+        """Whether both certainly name one person: one tenant, and every kind of id that is known of both agrees."""
+        comparable = self._kinds & other._kinds
+        return self.tenant_key == other.tenant_key and len(self.keys & other.keys) == len(comparable) > 0
 
     def may_be(self, other: Identity) -> bool:
-        """Whether both might name one person: they do, or no kind of id is known of both that tells them apart."""
-        kinds = {key.partition(":")[0] for key in self.keys} & {key.partition(":")[0] for key in other.keys}
-        return self.is_same_person(other) or (self.tenant_key == other.tenant_key and not kinds)
+        """Whether both might name one person: they share an id, or no kind of id is known of both."""
+        if self.is_outside(other.tenant_key):
+            return False
+        return not self.keys.isdisjoint(other.keys) or self._kinds.isdisjoint(other._kinds)
+
+    @property
+    def _kinds(self) -> frozenset[str]:
+        return frozenset(key.partition(":")[0] for key in self.keys)
 
     def __str__(self) -> str:
         return min(self.keys)
@@ -392,6 +402,7 @@ class Address(Frozen):
 
 def _callback(url: str) -> str:
     parts = urlsplit(url)
+    parts.port  # noqa: B018 - raises ValueError where it is no port
     local = parts.hostname in ("127.0.0.1", "localhost", "::1")
     if parts.scheme != "https" and not (parts.scheme == "http" and local):
         raise ValueError("a completion callback goes to an https address")

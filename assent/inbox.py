@@ -22,7 +22,7 @@ def _may_decide(state: State, person: Identity) -> bool:
     group = state.progress.approvers if state.progress else state.approvers
     if group is None or _left_it(state, person):
         return False
-    if group.exclude_requester and person.is_same_person(state.requester):
+    if group.exclude_requester and person.may_be(state.requester):
         return False
     return _was_called_in(state, person) or group.include(person, state.requester)
 
@@ -32,7 +32,7 @@ def _may_review(state: State, person: Identity) -> bool:
     if state.approvers is None or _left_it(state, person):
         return False
     stages = state.approvers.stages
-    if all(stage.exclude_requester for stage in stages) and person.is_same_person(state.requester):
+    if all(stage.exclude_requester for stage in stages) and person.may_be(state.requester):
         return False
     return _was_called_in(state, person) or any(stage.include(person, state.requester) for stage in stages)
 

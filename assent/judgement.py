@@ -40,6 +40,8 @@ def objection(
     former = decision.stage is Stage.CALL and decision.payload_sha256 in plan.former_sha256
     if not about_this_approval or (decision.payload_sha256 != shown and not former):
         return VerdictKind.TAMPERED
+    if decision.actor.is_outside(plan.tenant_key):
+        return VerdictKind.FORBIDDEN
     if may_decide is None:
         actor = decision.actor.within(plan.tenant_key)
         may_decide = any(stage.include(actor, plan.requester) for stage in plan.approvers.stages)

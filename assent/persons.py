@@ -28,6 +28,8 @@ class Person(Frozen):
     standing: str | None = None
     """The id that stands for them in the ledger; None where nobody has proved anything of them."""
 
+    is_unproved: bool = False
+    """Whether several ids were given for one person, and nobody has proved that they are one person's."""
     is_mixed_up: bool = False
     """Whether the ids that were given for one person are known to be of two."""
 

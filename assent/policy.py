@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import timedelta
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Self
 
@@ -140,6 +139,11 @@ class Rules:
         conditions = [when for rule in self.rules for when in (rule.when, *(each.when for each in rule.warnings))]
         return any(condition is not None and condition.may_take_long for condition in conditions)
 
+    def ask_who(self, tool: str) -> bool:
+        """Whether a rule about this tool depends on who asks for it."""
+        about_it = (rule for rule in self.rules if rule.is_about(tool))
+        return any(rule.requesters is not None or (rule.when and rule.when.asks_who) for rule in about_it)
+
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(rule.name for rule in self.rules)
@@ -192,7 +196,7 @@ def _trial(rule: WrittenRule, asking: Asking, known: Known) -> Trial:
         return Trial(rule=rule.name, applies=False, why=why)
 
     doubts: dict[str, frozenset[str]] = {}
-    if rule.tools is not None and not any(fnmatchcase(asking.tool, pattern) for pattern in rule.tools):
+    if rule.tools is not None and not rule.is_about(asking.tool):
         return misses(f"tools: {asking.tool} is none of {', '.join(rule.tools)}")
     if rule.requesters is not None and not _is_one_of(asking.requester, rule.requesters):
         kinds = _telling_apart(asking.requester, rule.requesters)
@@ -231,8 +235,9 @@ def _is_one_of(person: Identity, people: tuple[Identity, ...]) -> bool:
 
 
 def _telling_apart(person: Identity, people: tuple[Identity, ...]) -> frozenset[str]:
-    """The kinds of id by which it could be said whether a person is one of those with whom nothing is in common."""
-    doubtful = (other for other in people if other.within(person.tenant_key).may_be(person))
+    """The kinds of id by which it could be said whether a person is one of those who may be this one or another."""
+    here = (other for other in people if other.within(person.tenant_key).tenant_key == person.tenant_key)
+    doubtful = (other for other in here if other.may_be(person))
     return frozenset(kind for other in doubtful for kind in ID_KINDS if getattr(other, kind) is not None)
 
 
@@ -377,7 +382,7 @@ def _is_satisfied(approvers: Approvers, consenting: tuple[Identity, ...], plan: 
     counted: list[Identity] = []
     missing = left[0].threshold
     for person in (person.within(plan.tenant_key) for person in consenting):
-        if any(person.is_same_person(other) for other in counted) or not left[0].include(person, plan.requester):
+        if any(person.may_be(other) for other in counted) or not left[0].include(person, plan.requester):
             continue
         counted.append(person)
         missing -= 1

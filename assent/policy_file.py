@@ -71,9 +71,13 @@ def _bounded(span: timedelta) -> timedelta:
 
 def _distinct(people: tuple[Identity, ...]) -> tuple[Identity, ...]:
     for one, other in combinations(people, 2):
-        if one.is_same_person(other):
+        if _overlap(one, other):
             raise ValueError(f"{other} is named twice; name a person once, with all ids: open_id:…,union_id:…")
     return people
+
+
+def _overlap(one: Identity, other: Identity) -> bool:
+    return one.tenant_key == other.tenant_key and not one.keys.isdisjoint(other.keys)
 
 
 def _printable(text: str) -> str:
@@ -143,7 +147,7 @@ def _can_all_be_passed(groups: tuple[Group, ...]) -> tuple[Group, ...]:
         for some in combinations(named, many):
             people: list[Identity] = []
             for person in (person for group in some for person in group.people or ()):
-                if not any(person.is_same_person(other) for other in people):
+                if not any(_overlap(person, other) for other in people):
                     people.append(person)
             if sum(group.threshold for group in some) > len(people):
                 raise ValueError("everyone counts once; these stages need more people than they name")
@@ -182,6 +186,9 @@ class WrittenRule(_Strict):
     escalate_to: _People | None = None
     result_ttl: _Span | None = None
     result_fallback: Fallback | None = None
+
+    def is_about(self, tool: str) -> bool:
+        return self.tools is None or any(fnmatchcase(tool, pattern) for pattern in self.tools)
 
     def leaves_nothing_to(self, later: WrittenRule) -> bool:
         """Whether this one, standing earlier, surely applies wherever the later one would, and not to stop it.

@@ -26,7 +26,7 @@ class Quota(StrEnum):
     BYTES = "bytes_per_day"
     """How much an agent may have stored."""
     CHAT = "chat_requests_per_hour"
-    """How many requests may be shown in one chat."""
+    """How many requests may be shown in one chat, or to one person in private."""
     REQUESTER = "requester_pending"
     """How many approvals may be open on one person's behalf."""
 

@@ -123,7 +123,7 @@ class Settings(BaseSettings):
     requester_pending: Annotated[int, Field(ge=0)] = 100
     """How many approvals may be open on one person's behalf; 0 for any number."""
     chat_requests_per_hour: Annotated[int, Field(ge=0)] = 100
-    """How many requests may be shown in one chat; 0 for any number."""
+    """How many requests one chat, or one person in private, may be shown in an hour; 0 for any number."""
     hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """The names under which the doors answer, comma-separated; without any, they answer under every name."""
     host: str = "127.0.0.1"

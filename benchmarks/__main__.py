@@ -233,7 +233,8 @@ async def _started(stack: AsyncExitStack, starting: Awaitable[Process]) -> Proce
 
 
 def _feishu_settings(domain: str) -> dict[str, Any]:
-    return {f"feishu_{name.lower()}": value for name, value in processes.FEISHU.items()} | {"feishu_domain": domain}
+    app = {f"feishu_{name.lower()}": value for name, value in processes.FEISHU.items()}
+    return {**app, "feishu_domain": domain, "chat_requests_per_hour": "0"}
 
 
 def _sqlite(directory: Path, name: str) -> str:

@@ -144,6 +144,7 @@ async def _service(directory: Path, temporal: TemporalServer, postgres: Postgres
             "ASSENT_FEISHU_DOMAIN": feishu.url,
             "ASSENT_PORT": "0",
             "ASSENT_REQUESTER_PENDING": "0",
+            "ASSENT_CHAT_REQUESTS_PER_HOUR": "0",
             SERVER: server.url,
         } | {f"ASSENT_FEISHU_{name}": value for name, value in processes.FEISHU.items()}
         await set_up(client, Settings(database_url=said["ASSENT_DATABASE_URL"]))

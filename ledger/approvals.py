@@ -348,7 +348,7 @@ async def stored(connection: AsyncConnection, approval_id: str, request_sha256: 
 async def _take_slot(
     connection: AsyncConnection, request: Request, plan: Plan, now: datetime, namespace: str | None
 ) -> tuple[str, ...]:
-    """The requester's open approvals of the conversation, which is locked so that their number cannot grow meanwhile.
+    """The open approvals of the requester's conversation with one agent, which is locked: their number cannot grow.
 
     Whatever else is open under that name is none of their business.
     """
@@ -362,7 +362,7 @@ async def _take_slot(
         select(approvals.c.plan)
         .where(approvals.c.thread_id == request.thread_id, approvals.c.status.is_(None), approvals.c.plan.is_not(None))
         .where(approvals.c.approval_id != request.approval_id, approvals.c.open_until > audit.stamp(now))
-        .where(lives_in(namespace))
+        .where(approvals.c.asked_by.is_not_distinct_from(request.asked_by), lives_in(namespace))
         .order_by(approvals.c.created_at)
     )
     found = [Plan.model_validate_json(text) for text in open_ones.scalars()]

@@ -30,6 +30,7 @@ class Wanted(Frozen):
     tool: str
     payload_sha256: str
     conversation: str | None
+    """The chat that it is asked for in; where a grant begins a call, only if that is known."""
     requester: Identity
     manifest_sha256: str
     risk: Risk
@@ -140,7 +141,7 @@ async def objection(connection: AsyncConnection, call: ToolCall, now: datetime) 
     wanted = Wanted(
         tool=call.tool,
         payload_sha256=call.payload_sha256,
-        conversation=plan.conversation,
+        conversation=plan.conversation if plan.chat_is_known else None,
         requester=call.requester,
         manifest_sha256=call.manifest_sha256,
         risk=plan.risk,

@@ -26,6 +26,7 @@ async def person(connection: AsyncConnection, identity: Identity) -> Person:
         identity,
         known=known,
         standing=next(iter(persons)) if len(persons) == 1 else None,
+        is_unproved=len(identity.keys) > 1 and not identity.keys <= known,
         is_mixed_up=len(persons) > 1 or not kinds(known).isdisjoint(kinds(identity.keys - known)),
     )
 

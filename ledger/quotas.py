@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, func, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.contracts import AddressKind, Frozen, Plan, Request
+from assent.contracts import AddressKind, Frozen, Identity, Plan, Request
 from assent.quotas import DAY, HOUR, AgentLimits, Exceeded, Limits, Quota
 from ledger import audit, persons
 from ledger.schema import approvals
@@ -24,7 +24,7 @@ class Place(Frozen):
     person: str
     """On whose behalf, whichever of their ids is given."""
     chat_id: str | None
-    """The chat that sees it."""
+    """Where it is seen: a chat, or a person's private chat."""
     size: int
 
 
@@ -33,7 +33,7 @@ async def place_of(connection: AsyncConnection, request: Request, plan: Plan | N
     return Place(
         asked_by=request.asked_by,
         person=(await persons.person(connection, requester)).canonical,
-        chat_id=_chat_of(plan) if plan else None,
+        chat_id=await _seen_in(connection, plan) if plan else None,
         size=len(request.model_dump_json()),
     )
 
@@ -89,12 +89,23 @@ async def _pending(connection: AsyncConnection, whose: ColumnElement[bool], now:
     return int(found.scalar_one())
 
 
-def _chat_of(plan: Plan) -> str | None:
-    """The chat that sees the card; none where nobody is asked."""
-    if plan.asks_nobody:
+async def _seen_in(connection: AsyncConnection, plan: Plan) -> str | None:
+    """Where the card is seen; nowhere, where nobody is asked.
+
+    A reply lies where its message does, whatever chat the agent names; while nobody knows that, it counts with what its
+    requester is shown in private. Chats and people have names of their own: none passes for the other.
+    """
+    if plan.asks_nobody or not plan.addresses:
         return None
-    chats = (address.id for address in plan.addresses if address.kind is AddressKind.CHAT_ID)
-    return next(chats, plan.conversation)
+    first = plan.addresses[0]
+    if first.reply_to is not None and plan.chat_is_known and plan.conversation is not None:
+        return f"chat:{plan.conversation}"
+    if first.reply_to is None and first.kind is AddressKind.CHAT_ID:
+        return f"chat:{first.id}"
+    person = plan.requester
+    if first.reply_to is None:
+        person = Identity.model_validate({first.kind.value: first.id, "tenant_key": plan.tenant_key})
+    return f"person:{(await persons.person(connection, person)).canonical}"
 
 
 def _until(first: str | None, window: timedelta, now: datetime) -> int:

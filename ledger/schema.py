@@ -82,8 +82,8 @@ approvals = Table(
 """`plan` is the plan as it was prepared; `revision` says which edit of it stands, 0 if none does.
 
 `temporal_namespace` is where its workflow lives; `unsealed_since` says since when its closed audit waits for its seal.
-By `asked_by` (the agent), `person` (the requester's one id), `chat_id` (who sees the card) and `size` (the bytes that
-were asked with) quotas are counted.
+By `asked_by` (the agent), `person` (the requester's one id), `chat_id` (`chat:…` or `person:…`, who sees the card) and
+`size` (the bytes that were asked with) quotas are counted.
 """
 
 revisions = Table(

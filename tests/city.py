@@ -222,6 +222,7 @@ class City:
             "ASSENT_TOOLS": "tests.tools",
             "ASSENT_TOKENS": str(self._tokens),
             "ASSENT_GRACE": "0.5",
+            "ASSENT_CHAT_REQUESTS_PER_HOUR": "0",
             "SIMULATOR_PORT": "0",
             **feishu,
             **platform,

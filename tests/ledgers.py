@@ -33,6 +33,7 @@ async def propose(ledger: Ledger, arguments: dict[str, Any] | None = None, **mor
         message_id=message,
         thread_id=more.pop("thread_id", None),
         when_pending=more.pop("when_pending", WhenPending.ALLOW),
+        asked_by=more.get("asked_by"),
     )
     plan = Plan(
         approval_id=request.approval_id,

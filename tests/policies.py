@@ -113,10 +113,11 @@ def person(text: str) -> dict[str, str]:
 
 
 def is_same(written: dict[str, str], other: dict[str, str]) -> bool:
-    """People are matched by any shared identity within the tenant; who names no tenant means that of the other."""
+    """People are one where every id that can be compared agrees; who names no tenant means that of the other."""
     if "tenant_key" in written and written["tenant_key"] != other.get("tenant_key"):
         return False
-    return any(kind != "tenant_key" and other.get(kind) == value for kind, value in written.items())
+    both = (written.keys() & other.keys()) - {"tenant_key"}
+    return bool(both) and all(written[kind] == other[kind] for kind in both)
 
 
 def fits(pattern: str, name: str) -> bool:
@@ -127,10 +128,11 @@ IN_DOUBT = "in doubt"
 
 
 def may_be(written: dict[str, str], other: dict[str, str]) -> bool:
-    """Whether no kind of id is known of both that would tell two people of one tenant apart."""
+    """Whether nothing tells two people of one tenant apart: no id can be compared, or one agrees."""
     if "tenant_key" in written and written["tenant_key"] != other.get("tenant_key"):
         return False
-    return not (written.keys() & other.keys()) - {"tenant_key"}
+    both = (written.keys() & other.keys()) - {"tenant_key"}
+    return not both or any(written[kind] == other[kind] for kind in both)
 
 
 def applies(rule: Rule, call: Call) -> tuple[bool | str, bool]:

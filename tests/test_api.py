@@ -216,6 +216,9 @@ async def test_what_two_readers_could_read_differently_is_refused_with_its_path(
         ({"requester": {"open_id": "x" * 300}}, "$.requester.open_id"),
         ({"when_pending": "queue"}, "$.when_pending"),
         ({"callback_url": "http://agent.example/hooks/"}, "$.callback_url"),
+        ({"callback_url": "https://agent.example:99999/hooks/"}, "$.callback_url"),
+        ({"callback_url": "https://agent.example:x/hooks/"}, "$.callback_url"),
+        ({"callback_url": "https://[::1/hooks/"}, "$.callback_url"),
     ],
 )
 async def test_an_invalid_field_is_named(web: Web, tmp_path: Path, fields: dict[str, Any], where: str) -> None:

@@ -170,6 +170,25 @@ async def test_without_a_reader_what_only_the_ledger_knows_says_what_to_do(web: 
 # An id is no oracle
 
 
+async def test_a_conversation_with_another_agent_is_neither_ended_nor_told(web: Web, tmp_path: Path) -> None:
+    def asked(tool: str, **more: Any) -> dict[str, Any]:
+        call = {"tool": tool, "arguments": {"path": str(tmp_path / "m")}, "requester": {"open_id": "ou_narrow"}}
+        return {**call, "thread_id": tmp_path.name, **more}
+
+    async with web.http("agent") as agent, web.http("narrow") as narrow:
+        theirs = (await agent.post("/v1/approvals", json=asked("mark"))).json()["approval_id"]
+        assert (await narrow.get(f"/v1/approvals/{theirs}")).status_code == 404
+        for when_pending in ("fail", "supersede"):
+            made = await narrow.post("/v1/approvals", json=asked("open_mark", when_pending=when_pending))
+            assert made.status_code == 201, made.text
+            await narrow.post(f"/v1/approvals/{made.json()['approval_id']}/cancel")
+            audit = await narrow.get(f"/v1/audit/{made.json()['approval_id']}")
+            assert theirs not in made.text + audit.text
+        assert (await agent.get(f"/v1/approvals/{theirs}")).json()["phase"] == "pending"
+        busy = await agent.post("/v1/approvals", json=asked("mark", when_pending="fail"))
+        assert (busy.status_code, busy.json()["pending"]) == (409, theirs), "its own"
+
+
 async def test_somebody_elses_approval_costs_and_says_what_one_that_does_not_exist_does(
     web: Web, tmp_path: Path
 ) -> None:

@@ -247,6 +247,8 @@ async def test_a_grant_for_something_else_lets_nothing_begin(ledger: Ledger) -> 
     whole = await granted(ledger, plan, scope=Remember.TOOL, chat_id="oc_1")
     elsewhere = await let_through(ledger, whole, plan, other=True, conversation="oc_2")
     assert "does not count for this call" in await refusal(ledger, elsewhere)
+    perhaps = await let_through(ledger, whole, plan, other=True, conversation="oc_1", chat_is_known=False)
+    assert "does not count for this call" in await refusal(ledger, perhaps)
     here = await let_through(ledger, whole, plan, other=True, conversation="oc_1")
     assert (await ledger.begin(here, holder())).right is Right.RUN
 

@@ -28,7 +28,6 @@ OTHER = Identity(open_id="ou_other", tenant_key="t")
         {"open_id": "ou_me"},
         {"union_id": "on_me"},
         {"user_id": "me"},
-        {"open_id": "ou_of_another_app", "union_id": "on_me"},
         {"open_id": "ou_me", "union_id": "on_me", "user_id": "me"},
     ],
 )
@@ -46,9 +45,11 @@ def test_any_shared_id_makes_the_same_person(known: dict[str, str]) -> None:
         {"open_id": "OU_ME"},
         {"open_id": "ou_me "},
         {"open_id": "ou_m"},
+        {"open_id": "ou_me", "union_id": "on_other"},
+        {"open_id": "ou_me", "union_id": "on_me", "user_id": "other"},
     ],
 )
-def test_id_of_another_kind_or_of_another_spelling_is_somebody_else(other: dict[str, str]) -> None:
+def test_an_id_that_is_another_one_is_somebody_elses_whatever_else_agrees(other: dict[str, str]) -> None:
     assert not ME.is_same_person(Identity(**other, tenant_key="t"))
 
 
@@ -62,13 +63,13 @@ def test_nobody_is_the_same_across_tenants(tenant: str | None) -> None:
 
 @unhurried
 @given(PEOPLE, PEOPLE)
-def test_being_the_same_person_is_mutual_and_needs_a_tenant_and_an_id_in_common(one: Identity, other: Identity) -> None:
-    shared = [
-        kind
-        for kind in ("open_id", "union_id", "user_id")
-        if getattr(one, kind) is not None and getattr(one, kind) == getattr(other, kind)
-    ]
-    assert one.is_same_person(other) == (one.tenant_key == other.tenant_key and bool(shared))
+def test_being_the_same_person_is_mutual_and_needs_a_tenant_and_every_id_in_common(
+    one: Identity, other: Identity
+) -> None:
+    pairs = [(getattr(one, kind), getattr(other, kind)) for kind in ("open_id", "union_id", "user_id")]
+    both = [(mine, theirs) for mine, theirs in pairs if mine and theirs]
+    agree = bool(both) and all(mine == theirs for mine, theirs in both)
+    assert one.is_same_person(other) == (one.tenant_key == other.tenant_key and agree)
     assert one.is_same_person(other) == other.is_same_person(one)
     assert one.is_same_person(one)
 
@@ -108,6 +109,19 @@ def test_only_the_requester_decides_unless_the_tool_says_otherwise() -> None:
         assert requester_decides.include(Identity(union_id="on_me", tenant_key="t"), requester=ME)
         assert not requester_decides.include(OTHER, requester=ME)
         assert not requester_decides.include(ME.model_copy(update={"tenant_key": None}), requester=ME)
+
+
+def test_nobody_decides_for_another_to_whom_one_of_their_ids_was_given() -> None:
+    mixed = Identity(open_id="ou_other", union_id="on_me", tenant_key="t")
+    assert not Approvers.of("requester").include(ME, requester=mixed)
+    assert not Approvers.of([mixed]).include(ME, requester=OTHER)
+    others = Approvers(kind=Approvers.Kind.ANYONE, exclude_requester=True)
+    assert not others.include(ME, requester=mixed), "who might be the requester is excluded"
+
+
+def test_an_exclusion_holds_where_only_one_of_two_names_a_tenant() -> None:
+    others = Approvers(kind=Approvers.Kind.PEOPLE, people=(Identity(open_id="ou_me"),), exclude_requester=True)
+    assert not others.include(Identity(open_id="ou_me"), requester=ME)
 
 
 def test_anyone_decides_where_the_tool_says_so() -> None:

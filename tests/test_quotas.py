@@ -29,6 +29,7 @@ AGENTS: dict[str, dict[str, Any]] = {
     "few": {**RIGHTS, "pending": 2},
     "few_too": {**RIGHTS, "pending": 2, "principal": "few"},
     "small": {**RIGHTS, "bytes_per_day": 2000},
+    "wordy": {**RIGHTS, "bytes_per_day": 20_000},
     "slow": {**RIGHTS, "requests_per_minute": 3},
     "crowd": {**RIGHTS, "pending": 3},
     "bundler": {**RIGHTS, "pending": 3, "requests_per_minute": 30},
@@ -107,6 +108,44 @@ async def test_a_person_is_counted_once_whichever_id_is_given(ledger: Ledger) ->
         request = Request(approval_id=plan.approval_id, tool="send", arguments={}, requester=plan.requester)
         prepared = await ledger.register(request, plan, None, now=NOW, open_until=until, limits=limits)
         assert (prepared.exceeded is not None) is is_refused
+
+
+async def shown(ledger: Ledger, limits: Limits, **plan: Any) -> bool:
+    """Whether one more request may be shown there."""
+    made = await propose(ledger, **plan, register=False)
+    request = Request(approval_id=made.approval_id, tool="send", arguments={}, requester=made.requester)
+    until = NOW + timedelta(hours=1)
+    return (await ledger.register(request, made, None, now=NOW, open_until=until, limits=limits)).exceeded is None
+
+
+async def test_a_reply_counts_where_its_message_is(ledger: Ledger) -> None:
+    limits, name = Limits(chat_requests_per_hour=2), f"replies-{id(ledger)}"
+    here, named = f"oc_{name}", f"oc_named_{name}"
+    chat = Address(kind=AddressKind.CHAT_ID, id=here)
+    reply = Address(kind=AddressKind.CHAT_ID, id=named, reply_to="om_1")
+    requester = Identity(open_id=f"ou_{name}")
+    unknown = {"conversation": named, "chat_is_known": False, "requester": requester}
+    assert await shown(ledger, limits, addresses=(chat,))
+    assert await shown(ledger, limits, addresses=(reply,), conversation=here)
+    assert not await shown(ledger, limits, addresses=(reply,), conversation=here)
+    assert not await shown(ledger, limits, addresses=(chat,))
+    other = reply.model_copy(update={"reply_to": "om_2"})
+    replies = [await shown(ledger, limits, addresses=(each,), **unknown) for each in (reply, other, other)]
+    assert replies == [True, True, False], "while nobody knows the chat, they count for who asked"
+    innocent = chat.model_copy(update={"id": named})
+    assert await shown(ledger, limits, addresses=(innocent,)), "a chat that was only named has seen nothing"
+
+
+async def test_private_cards_count_for_the_person_whichever_id_they_go_to(ledger: Ledger) -> None:
+    limits, name = Limits(chat_requests_per_hour=2), f"private-{id(ledger)}"
+    await ledger.learn(Identity(open_id=f"ou_{name}", union_id=f"on_{name}"))
+    by_open = Address(kind=AddressKind.OPEN_ID, id=f"ou_{name}")
+    by_union = Address(kind=AddressKind.UNION_ID, id=f"on_{name}")
+    assert await shown(ledger, limits, addresses=(by_open,))
+    assert await shown(ledger, limits, addresses=(by_union,))
+    assert not await shown(ledger, limits, addresses=(by_open,))
+    passing_for_it = Address(kind=AddressKind.CHAT_ID, id=f"person:open_id:ou_{name}")
+    assert await shown(ledger, limits, addresses=(passing_for_it,)), "a chat is no person, whatever it is called"
 
 
 async def test_bytes_are_counted_by_the_day(ledger: Ledger) -> None:
@@ -218,6 +257,22 @@ async def test_a_chat_that_was_shown_enough_is_429_and_shown_no_more(
         assert [len(await office.chat.messages(chat)) for chat in ("oc_team", "oc_ops")] == [2, 1]
 
 
+async def test_bytes_that_are_refused_when_they_are_prepared_are_counted_too(web: Web, tmp_path: Path) -> None:
+    asked = {"thread_id": tmp_path.name, "when_pending": "fail", "arguments": {"note": "n" * 5000}}
+    async with web.http("wordy") as http:
+        first = await http.post("/v1/approvals", json=call(tmp_path, **asked))
+        assert first.status_code == 201
+        known = call(tmp_path, **asked, approval_id=first.json()["approval_id"])
+        again = [(await http.post("/v1/approvals", json=known)).status_code for _ in range(5)]
+        assert again == [200] * 5, "what attaches stores nothing"
+        busy = [await http.post("/v1/approvals", json=call(tmp_path, **asked)) for _ in range(4)]
+        assert [answer.status_code for answer in busy] == [409, 409, 429, 429]
+        assert busy[-1].json()["quota"] == "bytes_per_day"
+        assert (await http.post("/v1/approvals", json=known)).status_code == 200
+        more = await http.post("/v1/approvals", json=call(tmp_path, **asked))
+        assert more.status_code == 429, "what attached at the limit gives nothing back"
+
+
 async def test_who_hurries_is_told_when_to_come_back_and_our_client_waits(
     web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,3 +320,7 @@ def test_a_minute_is_counted_as_it_passes() -> None:
     now = 10_000.0
     assert rates.take("a", 2, 2) is None, "at most a minute's worth is saved up"
     assert rates.take("a", 2, 5) == 60
+    rates.give_back("a", 2)
+    assert rates.take("a", 2, 2) is None
+    by_the_day = Rates(lambda: now, window=86400)
+    assert [by_the_day.take("a", 100, 60) for _ in range(2)] == [None, 17280]

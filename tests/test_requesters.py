@@ -193,8 +193,10 @@ async def test_anothers_frozen_call_stops_the_same_call_and_tells_nothing_of_its
 # A conversation's slot
 
 
-async def slot(ledger: Ledger, requester: Identity, thread: str) -> Plan:
-    return await propose(ledger, requester=requester, thread_id=thread, when_pending=WhenPending.SUPERSEDE)
+async def slot(ledger: Ledger, requester: Identity, thread: str, asked_by: str | None = None) -> Plan:
+    return await propose(
+        ledger, requester=requester, thread_id=thread, when_pending=WhenPending.SUPERSEDE, asked_by=asked_by
+    )
 
 
 async def test_a_slot_is_a_persons_own(ledger: Ledger, message: str, tenant: str) -> None:
@@ -203,6 +205,16 @@ async def test_a_slot_is_a_persons_own(ledger: Ledger, message: str, tenant: str
     assert (await slot(ledger, ben, message)).supersedes == ()
     assert (await slot(ledger, ANN_BY_UNION.within(tenant), message)).supersedes == (), "that may be anybody"
     assert (await slot(ledger, ann, message)).supersedes == (first.approval_id,)
+
+
+async def test_a_slot_is_an_agents_own(ledger: Ledger, message: str, tenant: str) -> None:
+    ann = ANN.within(tenant)
+    first = await slot(ledger, ann, message, "one")
+    assert (await slot(ledger, ann, message, "two")).supersedes == ()
+    trusted = await slot(ledger, ann, message)
+    assert trusted.supersedes == ()
+    assert (await slot(ledger, ann, message, "one")).supersedes == (first.approval_id,)
+    assert (await slot(ledger, ann, message)).supersedes == (trusted.approval_id,)
 
 
 async def test_a_slot_is_the_same_under_every_id_of_a_person(ledger: Ledger, message: str, tenant: str) -> None:

@@ -115,6 +115,65 @@ async def test_ids_of_two_people_are_not_one_requester(office: Office, tmp_path:
     assert "union_id:on_approver" not in known.keys, "what an agent says teaches nothing"
 
 
+async def test_nobody_consents_for_another_under_one_of_their_ids(office: Office, tmp_path: Path) -> None:
+    mixed = Identity(open_id="ou_requester", union_id="on_approver")
+    handle = await office.ask(tmp_path, requester=mixed, chat_id="oc_team")
+    outcome = await handle.outcome()
+    assert (outcome.status, marks(tmp_path / "marks")) == ("failed", 0)
+    assert "not all of one person" in str(outcome.reason)
+    assert await office.chat.messages() == []
+
+
+async def test_one_known_id_does_not_prove_another(office: Office, tmp_path: Path) -> None:
+    await office.service.ledger.learn(Identity(open_id="ou_requester", user_id="u_requester", tenant_key="tenant_1"))
+    mixed = Identity(open_id="ou_requester", union_id="on_approver")
+    assert (await (await office.ask(tmp_path, requester=mixed)).outcome()).status == "failed"
+
+
+async def test_ids_of_one_person_are_proved_once(office: Office, tmp_path: Path) -> None:
+    whole = Identity(open_id="ou_requester", union_id="on_requester")
+    asked = []
+    for _ in range(2):
+        handle = await office.ask(tmp_path, requester=whole)
+        assert (await office.decided(handle)).status == "executed"
+        asked.append((await steps(office.service, handle))["resolve"])
+    assert asked == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ('approvers = [{people = ["open_id:ou_approver"]}]', 0),
+        ('execution = "auto"', 0),
+        ('approvers = [{people = ["open_id:ou_approver"]}]\nexecution = "ask-once"', 1),
+        ('requesters = ["open_id:ou_requester"]\nexecution = "auto"', 1),
+        ('when = "requester.open_id != \'x\'"\nexecution = "auto"', 1),
+    ],
+)
+async def test_several_ids_are_proved_where_something_depends_on_who_asks(
+    office: Office, tmp_path: Path, said: str, asked: int
+) -> None:
+    async with office.service.policy(rule(*said.splitlines(), name="it")):
+        handle = await office.ask(tmp_path, requester=Identity(open_id="ou_requester", union_id="on_requester"))
+        await shown(handle)
+        await handle.cancel()
+        await handle.outcome()
+        assert (await steps(office.service, handle))["resolve"] == asked
+
+
+async def test_an_edit_that_leaves_it_to_the_requester_asks_who_that_is(office: Office, tmp_path: Path) -> None:
+    policy = rule("when = \"arguments.note == 'mine'\"", 'approvers = [{who = "requester"}]', name="mine") + rule(
+        'approvers = [{people = ["open_id:ou_approver"]}]', name="others"
+    )
+    async with office.service.policy(policy):
+        handle = await office.ask(tmp_path, requester=Identity(open_id="ou_requester", union_id="on_approver"))
+        state = await shown(handle)
+        changed = {"path": str(tmp_path / "marks"), "note": "mine"}
+        verdict = await handle.decide("edit", actor=APPROVER, payload_sha256=state.payload_sha256, arguments=changed)
+        assert verdict.kind == "invalid"
+        assert (await handle.state()).phase == "pending"
+
+
 async def test_an_exclusion_knows_whom_it_excludes(office: Office, tmp_path: Path) -> None:
     others = rule('approvers = [{who = "anyone", exclude_requester = true}]', name="others")
     async with office.service.policy(others):
@@ -180,6 +239,21 @@ async def test_a_rule_for_a_chat_holds_for_replies_into_it(office: Office, tmp_p
         assert plan is not None
         assert (plan.conversation, plan.chat_is_known) == ("oc_ops", True)
         assert await steps(office.service, elsewhere) == {"resolve": 1}
+
+
+async def test_a_chats_grant_does_not_count_for_a_reply_elsewhere(office: Office, tmp_path: Path) -> None:
+    first = await office.ask(tmp_path, "ask_once", chat_id="oc_team")
+    card = await office.chat.card(first.id)
+    assert await office.click(first, card, "approve_tool") == "accepted"
+    assert (await first.outcome()).status == "executed"
+    elsewhere = await message_in(office, tmp_path, "oc_ops")
+    call = {"chat_id": "oc_team", "arguments": {"note": "another"}}
+    hidden = await (await office.ask(tmp_path, "ask_once", reply_to=elsewhere, **call)).outcome()
+    assert (hidden.status, hidden.grant_id) == ("failed", None)
+    assert "not in the chat that chat_id names" in str(hidden.reason)
+    answered = await office.ask(tmp_path, "ask_once", reply_to=card["message_id"], **call)
+    assert (await answered.outcome()).grant_id is not None, "a reply in the chat itself"
+    assert (await steps(office.service, answered))["resolve"] == 1
 
 
 async def test_a_chat_that_is_not_the_messages_own_is_refused(office: Office, tmp_path: Path) -> None:

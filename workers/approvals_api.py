@@ -42,7 +42,9 @@ from workers.desk import (
     in_time,
     may_judge,
     may_list,
+    refuse_acting_for,
     refuse_hurry,
+    refuse_outsider,
     refuse_too_much,
     streamed,
     told,
@@ -84,8 +86,10 @@ async def ask(asked: NewApproval, desk: TheDesk, agent: TheAgent, response: Resp
         asked_by=agent.principal,
         is_bound_to_chat=agent.is_bound_to_chats,
     )
-    await refuse_too_much(desk, agent, request)
+    counted = await refuse_too_much(desk, agent, request)
     is_new = await desk.door.request(request, in_doubt=True, limits=agent.limits)
+    if not is_new and counted:
+        desk.started.give_back(agent.principal, counted)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"/v1/approvals/{path_segment(approval_id)}"
     return await _taken(desk, agent, approval_id, _TAKEN_WITHIN if is_new else STATE_WITHIN)
@@ -122,8 +126,7 @@ async def _taken(desk: Desk, agent: Agent, approval_id: str, within: timedelta) 
 def _refuse_beyond_rights(asked: NewApproval, agent: Agent) -> None:
     if not agent.may_ask_for(asked.tool):
         raise NotAllowed(f"the token {agent.name!r} may not ask for the tool {asked.tool!r}.")
-    if not agent.may_act_for(asked.requester):
-        raise NotAllowed(f"the token {agent.name!r} may not ask on behalf of {asked.requester}, by all ids given.")
+    refuse_acting_for(agent, asked.requester, "ask")
     if asked.chat_id is not None and not agent.may_ask_in(asked.chat_id):
         raise NotAllowed(f"the token {agent.name!r} may not ask in the chat {asked.chat_id!r}.")
     if asked.reply_to is not None and asked.chat_id is None and agent.is_bound_to_chats:
@@ -169,8 +172,8 @@ async def cancel(
 ) -> ApprovalView:
     """Withdraw a request. Does nothing once somebody has decided: the answer says how it stands."""
     wish = asked or NewCancellation()
-    if wish.actor is not None and not agent.may_act_for(wish.actor):
-        raise NotAllowed(f"the token {agent.name!r} may not withdraw on behalf of {wish.actor}.")
+    if wish.actor is not None:
+        refuse_acting_for(agent, wish.actor, "withdraw")
     await visible(desk, agent, approval_id)
     withdrawal = Withdrawal(reason=wish.reason, actor=wish.actor, surface=Surface.HTTP)
     await desk.door.withdraw(approval_id, withdrawal)
@@ -182,6 +185,8 @@ async def cancel(
 async def decide(approval_id: ApprovalId, made: NewDecision, desk: TheDesk, agent: TheAgent) -> Verdict:
     """Tell what a person decided, with a token that may. No token decides what it asked for itself."""
     refuse_who_may_not_decide(agent, made.actor)
+    if made.delegate_to is not None:
+        refuse_outsider(agent, made.delegate_to)
     state = await visible(desk, agent, approval_id)
     if state.asked_by == agent.principal:
         raise NotAllowed(f"the token {agent.name!r} asked for this approval, so it may not decide it.")

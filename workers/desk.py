@@ -18,7 +18,7 @@ from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter
 
 from assent import strict_json
-from assent.contracts import Id, Stage, State
+from assent.contracts import Id, Identity, Stage, State
 from assent.contracts import Request as Asking
 from assent.door import Approval, FrozenReview
 from assent.errors import (
@@ -26,11 +26,13 @@ from assent.errors import (
     ApprovalInterrupted,
     ApprovalNotFound,
     ConversationBusy,
+    InvalidRequest,
+    NotAllowed,
     QuotaExceeded,
     Unhashable,
 )
 from assent.problems import Code, problem_of
-from assent.quotas import Quota
+from assent.quotas import DAY, Exceeded, Quota
 from assent.reader import Stored
 from assent.temporal_door import TemporalDoor
 from assent.watched import Watched
@@ -55,6 +57,8 @@ class Desk:
     reader: Reader
     tokens: Watched[Tokens]
     rates: Rates = field(default_factory=Rates)
+    started: Rates = field(default_factory=lambda: Rates(window=DAY.total_seconds()))
+    """The bytes that were started with: Temporal keeps them, also of what is refused when it is prepared."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the process is to end: nobody is kept waiting any longer."""
 
@@ -111,15 +115,31 @@ async def _attach(desk: Desk, requests: Iterable[Asking]) -> bool:
     return None not in known
 
 
-async def refuse_too_much(desk: Desk, agent: Agent, *requests: Asking) -> None:
-    """Refuse an agent that has asked for too much already, before anything is started.
+async def refuse_too_much(desk: Desk, agent: Agent, *requests: Asking) -> int:
+    """Refuse an agent that has asked for too much already, before anything is started; the bytes that were counted.
 
     Whoever is as fast as another of its requests is refused when it is prepared, where they are counted one by one.
     """
     size = sum(len(request.model_dump_json()) for request in requests)
     over = await desk.reader.exceeded(agent.principal, agent.limits, size=size, more=len(requests))
+    if over is None and (wait := desk.started.take(agent.principal, agent.bytes_per_day, size)):
+        over = Exceeded(quota=Quota.BYTES, limit=agent.bytes_per_day, retry_after=wait)
     if over is not None and not await _attach(desk, requests):
         raise QuotaExceeded(over.quota, over.limit, over.retry_after)
+    return size if over is None else 0
+
+
+def refuse_acting_for(agent: Agent, person: Identity, what: str) -> None:
+    """Refuse a token that may not do this for *person*, and whoever is said to be of another company."""
+    refuse_outsider(agent, person)
+    if not agent.may_act_for(person):
+        raise NotAllowed(f"the token {agent.name!r} may not {what} on behalf of {person}, by all ids given.")
+
+
+def refuse_outsider(agent: Agent, person: Identity) -> None:
+    """Refuse a tenant that is not the installation's: under its name, a person would be another one."""
+    if person.is_outside(agent.tenant_key):
+        raise InvalidRequest("tenant_key: this is not the tenant of this installation; leave it out")
 
 
 def _expect_json(request: Request) -> None:

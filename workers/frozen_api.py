@@ -22,6 +22,7 @@ from workers.desk import (
     agents_router,
     in_time,
     may_list,
+    refuse_acting_for,
     visible_in_any_case,
 )
 from workers.problems import Refusal, documented
@@ -49,8 +50,7 @@ async def settle(approval_id: ApprovalId, told: NewRuling, desk: TheDesk, agent:
     """Tell what an operator says of a frozen call, with a token that may. No token settles what it asked for itself."""
     if not agent.may_settle:
         raise NotAllowed(f"the token {agent.name!r} may not settle.")
-    if not agent.may_act_for(told.operator):
-        raise NotAllowed(f"the token {agent.name!r} may not settle on behalf of {told.operator}, by all ids given.")
+    refuse_acting_for(agent, told.operator, "settle")
     await visible_in_any_case(desk, agent, approval_id)
     await _refuse_own(desk, agent, approval_id)
     try:

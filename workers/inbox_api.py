@@ -14,7 +14,18 @@ from assent.inbox import awaits
 from assent.messages import RevokedKind
 from assent.problems import Code, problem
 from assent.wire import GrantList, Inbox, Revoked
-from workers.desk import MOST_LISTED, ApprovalId, Desk, TheAgent, TheDesk, agents_router, streamed, unquoted, visible
+from workers.desk import (
+    MOST_LISTED,
+    ApprovalId,
+    Desk,
+    TheAgent,
+    TheDesk,
+    agents_router,
+    refuse_acting_for,
+    streamed,
+    unquoted,
+    visible,
+)
 from workers.problems import Refusal, documented, refuse
 from workers.tokens import Agent
 
@@ -107,8 +118,7 @@ def refuse_who_may_not_decide(agent: Agent, actor: Identity) -> None:
     """Refuse a token that may not tell what this person decides."""
     if not agent.may_decide:
         raise NotAllowed(f"the token {agent.name!r} may not decide.")
-    if not agent.may_act_for(actor):
-        raise NotAllowed(f"the token {agent.name!r} may not decide on behalf of {actor}, by all ids given.")
+    refuse_acting_for(agent, actor, "decide")
 
 
 def _sees(agent: Agent, grant: Grant) -> bool:

@@ -40,6 +40,7 @@ _TOO_LARGE = f"a decision holds at most {sizes.DECISION} bytes and some depth, a
 _TOO_MANY = "others are looked at just now, and no more can wait behind them: decide again in a moment"
 _NO_ROOM = "the ledger is out of reach, and too much waits to be recorded already: decide again in a while"
 _TOO_OFTEN = f"its arguments were changed {_MOST_EDITS} times: have it proposed anew"
+_OUTSIDE = "it is left to somebody of this company: leave tenant_key out"
 _PASSED_ON = f"it was left to others {_MOST_DELEGATIONS} times: somebody has to decide it"
 _CALLS_IN = "an approval is left to somebody else: say to whom, and not to yourself or to who asked for the call"
 
@@ -301,6 +302,8 @@ class Docket:
             return None
         if self.panel.passed_on >= _MOST_DELEGATIONS:
             return _PASSED_ON
+        if decision.delegate_to is not None and decision.delegate_to.is_outside(self.plan.tenant_key):
+            return _OUTSIDE
         to = decision.delegate_to.within(self.plan.tenant_key) if decision.delegate_to else None
         excluded = self.panel.group.exclude_requester
         if to is None or decision.stage is Stage.RESULT or to.is_same_person(actor):

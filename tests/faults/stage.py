@@ -178,7 +178,8 @@ class Stage:
         """Start `python -m workers.{kind}`, and wait until it serves."""
         self._started += 1
         log = self.directory / f"{kind}-{self._started}.log"
-        settings = {**(settings_of(self.chat.url) if self.chat else {}), **self._settings}
+        feishu = settings_of(self.chat.url) if self.chat else {}
+        settings = {"chat_requests_per_hour": 0, **feishu, **self._settings}
         environment = worker_environment(
             TEMPORAL_ADDRESS=address,
             TEMPORAL_NAMESPACE=self.client.namespace,

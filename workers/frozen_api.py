@@ -22,6 +22,7 @@ from workers.desk import (
     agents_router,
     in_time,
     may_list,
+    refuse_unless_settling,
     visible_in_any_case,
 )
 from workers.problems import Refusal, documented
@@ -47,8 +48,7 @@ async def listing(
 @router.post("/frozen/{approval_id}/settle", tags=["frozen"], responses=documented(409))
 async def settle(approval_id: ApprovalId, told: NewRuling, desk: TheDesk, agent: TheAgent) -> Ruled:
     """Tell what an operator says of a frozen call, with a token that may. No token settles what it asked for itself."""
-    if not agent.may_settle:
-        raise NotAllowed(f"the token {agent.name!r} may not settle.")
+    refuse_unless_settling(agent)
     if not agent.may_act_for(told.operator):
         raise NotAllowed(f"the token {agent.name!r} may not settle on behalf of {told.operator}, by all ids given.")
     await visible_in_any_case(desk, agent, approval_id)

@@ -14,7 +14,18 @@ from assent.inbox import awaits
 from assent.messages import RevokedKind
 from assent.problems import Code, problem
 from assent.wire import GrantList, Inbox, Revoked
-from workers.desk import MOST_LISTED, ApprovalId, Desk, TheAgent, TheDesk, agents_router, streamed, unquoted, visible
+from workers.desk import (
+    MOST_LISTED,
+    ApprovalId,
+    Desk,
+    TheAgent,
+    TheDesk,
+    agents_router,
+    refuse_unless_deciding,
+    streamed,
+    unquoted,
+    visible,
+)
 from workers.problems import Refusal, documented, refuse
 from workers.tokens import Agent
 
@@ -80,8 +91,7 @@ async def result(approval_id: ApprovalId, actor: TheActor, desk: TheDesk, agent:
 @router.get("/grants", tags=["deciding"])
 async def grants(desk: TheDesk, agent: TheAgent) -> GrantList:
     """The decisions that were remembered, as far as this token may see what they are about."""
-    if not agent.may_decide:
-        raise NotAllowed(f"the token {agent.name!r} may not decide.")
+    refuse_unless_deciding(agent)
     return GrantList(grants=tuple([grant async for grant in desk.door.grants() if _sees(agent, grant)][:MOST_LISTED]))
 
 
@@ -105,8 +115,7 @@ async def revoke(grant_id: GrantId, actor: TheActor, desk: TheDesk, agent: TheAg
 
 def refuse_who_may_not_decide(agent: Agent, actor: Identity) -> None:
     """Refuse a token that may not tell what this person decides."""
-    if not agent.may_decide:
-        raise NotAllowed(f"the token {agent.name!r} may not decide.")
+    refuse_unless_deciding(agent)
     if not agent.may_act_for(actor):
         raise NotAllowed(f"the token {agent.name!r} may not decide on behalf of {actor}, by all ids given.")
 

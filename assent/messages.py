@@ -96,6 +96,8 @@ class AuditEntry(Frozen):
     proposed_payload: str | None = None
     payload: str | None = None
     """What was edited, before and after: an audit of hashes alone could not say what ran."""
+    settlement_sha256: str | None = None
+    """What was settled of a frozen call, as the ledger keeps it beside the result."""
 
 
 class AuditRecord(Frozen):

@@ -80,6 +80,16 @@ def markdown(text: str) -> str:
     return one_line(text).translate(_ENTITIES)
 
 
+def markdown_start(text: str, most_bytes: int) -> str:
+    """The same, or as much of it as fits into so many bytes."""
+    shown, size = one_line(text), 0
+    for at, character in enumerate(shown):
+        size += len(character.translate(_ENTITIES).encode())
+        if size > most_bytes:
+            return shortened(shown, max(1, at - 2)).translate(_ENTITIES)
+    return shown.translate(_ENTITIES)
+
+
 def _named(character: str) -> str:
     return f"⟦U+{ord(character):04X}⟧"
 

@@ -117,6 +117,19 @@ async def test_without_an_id_every_request_is_a_new_one(web: Web, tmp_path: Path
     assert first["approval_id"] != second["approval_id"]
 
 
+@pytest.mark.parametrize(
+    "name", ["[settle it](https://evil.example/)", "\u202egnp.exe", "![x](https://evil.example/)", "订" * 60]
+)
+async def test_what_temporal_lists_of_a_request_is_no_markup(web: Web, tmp_path: Path, name: str) -> None:
+    """Its UI shows summaries as Markdown, and a tool is any text that fits the token's pattern."""
+    view = await asked(web, tmp_path, "narrow", tool=f"open_{name}")
+    described = await web.service.client.get_workflow_handle(names.approval_workflow(view["approval_id"])).describe()
+    summary = await described.static_summary()
+    assert summary is not None
+    assert not set(summary) & set("[]()!\u202e")
+    assert summary.startswith("open&#95;")
+
+
 async def test_a_busy_conversation_is_named(web: Web, tmp_path: Path) -> None:
     thread = uuid.uuid4().hex
     view = await asked(web, tmp_path, thread_id=thread)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.safe import markdown, one_line, shortened, visible
+from assent.safe import markdown, markdown_start, one_line, shortened, visible
 from tests.properties import unhurried
 
 FSI, PDI = "\u2068", "\u2069"
@@ -108,3 +109,12 @@ def test_what_is_shortened_ends_its_isolates(text: str, most: int) -> None:
 )
 def test_in_markdown_it_stays_text(text: str) -> None:
     assert not set(markdown(text)) & set("<>*`|[]()_~!:/.")
+
+
+@pytest.mark.parametrize("text", ["a" * 300, "_" * 300, "订" * 300, "א" * 300, "a\u202e" * 300, "short_one", ""])
+def test_the_start_of_a_text_fits_and_breaks_no_entity(text: str) -> None:
+    shown = markdown_start(text, 380)
+    assert len(shown.encode()) <= 380
+    assert shown.count(FSI) == shown.count(PDI)
+    assert not set(re.sub(r"&#\d+;", "", shown)) & set("&#;_⟦" if "\u202e" not in text else "&#;_")
+    assert (shown == markdown(text)) is (len(markdown(text).encode()) <= 380)

@@ -254,6 +254,16 @@ async def test_a_body_beyond_the_limit_is_refused_while_it_is_read(web: Web) -> 
     assert is_problem(answer, 413, "too_large")
 
 
+@pytest.mark.parametrize("path", ["/v1/approvals", "/v1/frozen"])
+async def test_for_whoever_can_see_nothing_nothing_is_looked_through(
+    web: Web, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(web.service.client), "list_workflows", lambda *_, **__: pytest.fail("it was searched"))
+    async with web.http("nothing") as http:
+        answer = await http.get(path)
+    assert (answer.status_code, list(answer.json().values())) == (200, [[]])
+
+
 CROWD = b"[" + b"1e30," * 190_000 + b"0]"
 """As many values as fit into a body."""
 

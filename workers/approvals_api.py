@@ -44,6 +44,7 @@ from workers.desk import (
     may_list,
     refuse_hurry,
     refuse_too_much,
+    sees_any,
     streamed,
     told,
     visible,
@@ -143,6 +144,8 @@ async def listing(
 ) -> ApprovalList:
     """The approvals that are still known and that this token may see, open ones first, then the newest."""
     found: list[Approval] = []
+    if not sees_any(agent):
+        return ApprovalList(approvals=())
     lines = desk.door.approvals(status=status, limit=MOST_SEARCHED, requesters=agent.people or ())
     async for approval in lines:
         if may_list(agent, approval):

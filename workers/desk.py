@@ -221,6 +221,11 @@ def agents_router() -> APIRouter:
     )
 
 
+def sees_any(agent: Agent) -> bool:
+    """Whether there can be anything that it may see: where not, nothing is looked through."""
+    return bool(agent.tools and agent.on_behalf_of)
+
+
 def may_list(agent: Agent, line: Approval | FrozenReview) -> bool:
     """Whether a line may be seen. It names the requester by one id only, which must be one that the token names."""
     if line.tool is None or not agent.may_ask_for(line.tool):

@@ -23,6 +23,7 @@ from workers.desk import (
     in_time,
     may_list,
     refuse_unless_settling,
+    sees_any,
     visible_in_any_case,
 )
 from workers.problems import Refusal, documented
@@ -37,6 +38,8 @@ async def listing(
 ) -> FrozenList:
     """The calls of which nobody knows whether they took effect, as far as this token may see them."""
     found: list[FrozenReview] = []
+    if not sees_any(agent):
+        return FrozenList(frozen=())
     async for review in desk.door.frozen(limit=MOST_SEARCHED):
         if may_list(agent, review):
             found.append(review)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
 import hashlib
 import inspect
 import json
 import string
 from collections.abc import Awaitable, Callable, Mapping, Set
 from datetime import timedelta
+from encodings import normalize_encoding
+from encodings.aliases import aliases
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -51,6 +52,14 @@ _NEVER_SENT = (
 _WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
 _CLIMBING = frozenset({"", ".", ".."})
 """What in the place of a path's segment would make it another path."""
+
+_CODECS = frozenset({"utf_8", "ascii", "latin_1", "cp1252", "gbk", "gb18030"})
+"""What text is read by. Others are never asked for: some raise whatever is said, and some take for ever."""
+_CHARSETS = {
+    **{name: codec for name, codec in aliases.items() if codec in _CODECS},
+    **{codec: codec for codec in _CODECS},
+    "gb2312": "gbk",  # what says so is often more, and never anything else
+}
 
 _Segment = Annotated[str, StringConstraints(pattern=r"[^.]|\.\.\.")]
 """Any text that is not climbing."""
@@ -254,7 +263,6 @@ def _value(data: bytes, answer: httpx.Response) -> Any:
 
 
 def _charset(answer: httpx.Response) -> str:
-    try:
-        return codecs.lookup(answer.charset_encoding or "utf-8").name
-    except (LookupError, ValueError):
-        return "utf-8"
+    """The codec of an answer. What names it is the server's: it is looked for in a table, and nowhere else."""
+    named = answer.charset_encoding or ""
+    return _CHARSETS.get(normalize_encoding(named).lower(), "utf_8") if named.isascii() else "utf_8"

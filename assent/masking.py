@@ -22,6 +22,9 @@ _FEW = 32
 _MOST_LOOKS = 200_000
 """How often a text is compared with one of them in vain before all of it is hidden."""
 
+_QUOTED, _AFTER_QUOTED = "input_value=", ", input_type="
+"""Between what an error of Pydantic quotes what it was given."""
+
 
 class Mask:
     """The sensitive values of one call, to be hidden wherever they appear.
@@ -30,14 +33,23 @@ class Mask:
     values, and what comes back thousands of texts.
     """
 
-    def __init__(self, payload: str | None, sensitive: Iterable[str]) -> None:
-        self._payload, self._sensitive = payload, tuple(sensitive)
+    def __init__(self, payload: str | None, sensitive: Iterable[str], proposed: str | None = None) -> None:
+        """proposed: the payload that was proposed before it was edited to this one."""
+        self._payloads = [each for each in (payload, proposed) if each]
+        self._sensitive = tuple(sensitive)
 
     @cached_property
     def _values(self) -> frozenset[Any]:
-        arguments: dict[str, Any] = json.loads(self._payload)["arguments"] if self._payload and self._sensitive else {}
-        values = [leaf for name in self._sensitive if name in arguments for leaf in _leaves(arguments[name])]
-        return frozenset(value for value in values if value not in ("", None, True, False))
+        known: list[dict[str, Any]] = [json.loads(each)["arguments"] for each in self._payloads if self._sensitive]
+        leaves = [
+            leaf
+            for arguments in known
+            for name in self._sensitive
+            if name in arguments
+            for leaf in _leaves(arguments[name])
+        ]
+        # By their kind: a 1 is a value like any other, and equal to True.
+        return frozenset(leaf for leaf in leaves if leaf != "" and leaf is not None and not isinstance(leaf, bool))
 
     @cached_property
     def _secrets(self) -> _Secrets:
@@ -47,7 +59,7 @@ class Mask:
         """A text in which none of them stands, nor the beginning of one where the text was cut off."""
         if not self._values:
             return text
-        shown = self._hidden(text)
+        shown = self._hidden(_unquoted(text))
         return self._hidden(shown.removesuffix("…")) + "…" if shown.endswith("…") else shown
 
     def value(self, value: Any) -> Any:
@@ -58,7 +70,7 @@ class Mask:
             case list() | tuple():
                 return [self.value(each) for each in value]
             case dict():
-                return {self.text(name): self.value(each) for name, each in value.items()}
+                return self._named(value)
             case None | bool():
                 return value
             case _:
@@ -116,6 +128,14 @@ class Mask:
             parts += text[at:start], MASK
             at = stop
         return "".join((*parts, text[at:])) if parts else text
+
+    def _named(self, value: dict[str, Any]) -> dict[str, Any]:
+        """An object without them, in which names that are hidden stay several."""
+        shown: dict[str, Any] = {}
+        for name, each in value.items():
+            hidden = self.text(name)
+            shown[f"{hidden} {len(shown) + 1}" if hidden in shown else hidden] = self.value(each)
+        return shown
 
     def _said(self, text: str | None) -> str | None:
         return None if text is None else self.text(text)
@@ -211,11 +231,19 @@ def _forms(value: Any) -> set[str]:
     return {text, *inside, quote(text, safe=""), quote(text), quote_plus(text)}
 
 
+def _unquoted(text: str) -> str:
+    """A text without what Pydantic quotes in its errors: of a long value both ends, and no mask knows how much."""
+    before, *quoting = text.split(_QUOTED)
+    rest = (_QUOTED + MASK + _AFTER_QUOTED + each.partition(_AFTER_QUOTED)[2] for each in quoting)
+    return before + "".join(rest)
+
+
 def _leaves(value: Any) -> list[Any]:
+    """All that is in a value, the names in its objects too."""
     match value:
         case list():
             return [leaf for each in value for leaf in _leaves(each)]
         case dict():
-            return [leaf for each in value.values() for leaf in _leaves(each)]
+            return [*value, *(leaf for each in value.values() for leaf in _leaves(each))]
         case _:
             return [value]

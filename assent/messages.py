@@ -96,6 +96,8 @@ class AuditEntry(Frozen):
     proposed_payload: str | None = None
     payload: str | None = None
     """What was edited, before and after: an audit of hashes alone could not say what ran."""
+    settlement_sha256: str | None = None
+    """What was settled of a frozen call, as the ledger keeps it beside the result."""
 
 
 class AuditRecord(Frozen):
@@ -447,10 +449,14 @@ class FrozenCall(Frozen):
     reminders: int = 0
     settlement: Settlement | None = None
     sensitive: tuple[str, ...] = ()
+    proposed_payload: str | None = None
+    """What was proposed before an edit, where some of it is nobody's to see."""
 
     @classmethod
     def of(cls, plan: Plan, call: ToolCall, **known: Any) -> Self:
         """A plan's call of which nobody knows whether it took effect."""
+        if plan.edit is not None and plan.sensitive:
+            known["proposed_payload"] = plan.edit.proposed_payload
         shared = ("queue", "risk", "has_probe", "probe_for", "heartbeat_timeout", "remind_every", "sensitive")
         known["error"] = known["error"][:2000] if known["error"] else None
         return cls(call=call, has_cards=bool(plan.addresses), **{name: getattr(plan, name) for name in shared}, **known)

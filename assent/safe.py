@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
+from enum import Enum, auto
+from functools import lru_cache
 
 _ENTITIES = {ord(c): f"&#{ord(c)};" for c in "&<>~-!*/\\[]()#:+\"'`$_|@.={}^%"}
 """For every character that Markdown could obey, Feishu's or any other."""
@@ -30,9 +33,23 @@ _MOST_MARKS = 3
 """How many marks a letter carries in any language that people write by hand."""
 _WORD = re.compile(r"[^\W\d_]+")
 _TOKEN = re.compile(r"\S+")
+_RUN = re.compile(r"[^\W_]+")
 _ENGLISH = re.compile(r"[A-Za-z]")
-_FOREIGN = re.compile("[\u0370-\u03ff\u0400-\u052f\u0531-\u058f\u13a0-\u13ff\uab70-\uabbf\u1d00-\u1d2b\ua640-\ua69f]")
-"""Greek, Cyrillic, Armenian and Cherokee letters, some of which look just like Latin ones."""
+_PLAIN = re.compile(r"[A-Za-z0-9]")
+_LATIN = re.compile("[\u00aa-\u01bf\u01c4-\u024f\u0259\u02b0-\u02cf\u02d1-\u02ff\u1e00-\u1eff\u2126\u212b]")
+"""Latin letters with whatever languages put on them, and signs that are always written beside them."""
+_EASTERN = re.compile(
+    "[\u1100-\u11ff\u2e80-\u2fdf\u3005-\u318f\u31a0-\u31ff\u3400-\u4dbf\u4e00-\ua4cf\ua960-\ua97f\uac00-\ud7ff"
+    "\uf900-\ufaff\uff66-\uffdc\U0001b000-\U0001b16f\U00020000-\U0003ffff]"
+)
+"""Chinese, Japanese and Korean, which stand beside Latin words without a space, and look like none."""
+_COMMON = re.compile(
+    "[\u0370-\u03ff\u1f00-\u1fff\u0400-\u052f\u1c80-\u1c8f\u2de0-\u2dff\ua640-\ua69f\u0531-\u058f"  # Greek to Armenian
+    "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\u0900-\u109f\u10a0-\u10ff\u1200-\u139f\u1780-\u18af]"  # to Mongolian
+)
+"""Scripts of many people: their words may stand beside Latin ones, and their letters not inside of those."""
+_POINTS = frozenset("\u2024\u2044\u2215\u29f8\u2571\u2236\ua789\u02d0\u02f8\u205a\u2216\u29f5\u0589\u05c3\ua4f8")
+"""What looks like a dot, a slash or a colon, and is none. Those of full width are Chinese, and look so."""
 _ALIKE = frozenset(
     "аеіјорсуѕхһӏԁԛԝѵүѴѲАВЕІЈКМНОРЅСТУХҮԌԜ"  # Cyrillic
     "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαγικνορτυχϲϳ"  # Greek
@@ -80,6 +97,16 @@ def markdown(text: str) -> str:
     return one_line(text).translate(_ENTITIES)
 
 
+def markdown_start(text: str, most_bytes: int) -> str:
+    """The same, or as much of it as fits into so many bytes."""
+    shown, size = one_line(text), 0
+    for at, character in enumerate(shown):
+        size += len(character.translate(_ENTITIES).encode())
+        if size > most_bytes:
+            return shortened(shown, max(1, at - 2)).translate(_ENTITIES)
+    return shown.translate(_ENTITIES)
+
+
 def _named(character: str) -> str:
     return f"⟦U+{ord(character):04X}⟧"
 
@@ -96,24 +123,73 @@ def _piled(text: str) -> set[int]:
     return found
 
 
+class _Odd(Enum):
+    """What is odd about a character, in a token that also holds Latin letters or digits."""
+
+    LETTER = auto()
+    """It is a form of a Latin letter or digit, or of a script that hardly anybody writes: odd in any such token."""
+    COMMON = auto()
+    """It belongs to a script that many write: odd within a Latin word."""
+    DIGIT = auto()
+    """A digit of another script: odd within a number or a word."""
+    POINT = auto()
+    """It passes for a point: odd beside Latin letters."""
+
+
+@lru_cache(4096)
+def _oddity(character: str) -> _Odd | None:
+    if character in _POINTS:
+        return _Odd.POINT
+    plain = unicodedata.normalize("NFKC", character)
+    if "\ufe50" <= character <= "\ufe6b":
+        return _Odd.POINT if plain.isascii() else None
+    kind = unicodedata.category(character)
+    if kind[0] not in "LN" or kind == "No" or _LATIN.match(character) or _EASTERN.match(character):
+        return None
+    if kind == "Nd" and not plain.isascii():
+        return _Odd.DIGIT
+    return _Odd.COMMON if _COMMON.match(character) else _Odd.LETTER
+
+
 def _alike(text: str) -> set[int]:
-    """Where letters of another script stand in a Latin word, or make a word beside one that is not what it seems."""
-    if not (_FOREIGN.search(text) and _ENGLISH.search(text)):
+    """Where characters pass for others: in a Latin word, or beside one where they are not what they seem."""
+    odd = {c: oddity for c in set(text) if not c.isascii() and (oddity := _oddity(c))}
+    if not (odd and _PLAIN.search(text)):
         return set()
     found: set[int] = set()
     for token in _TOKEN.finditer(text):
-        if not _ENGLISH.search(token[0]):
+        if not _PLAIN.search(token[0]) or odd.keys().isdisjoint(token[0]):
             continue
-        for word in _WORD.finditer(text, token.start(), token.end()):
-            if _ENGLISH.search(word[0]):
-                found |= {word.start() + at for at, c in enumerate(word[0]) if _passes(c)}
-            elif all(c in _ALIKE for c in word[0]):
-                found |= set(range(word.start(), word.end()))
+        has_letters = _ENGLISH.search(token[0]) is not None
+        always = {_Odd.LETTER, _Odd.POINT} if has_letters else {_Odd.LETTER}
+        found |= {at for at, c in enumerate(token[0], token.start()) if odd.get(c) in always}
+        found |= _digits(token, odd)
+        found |= _words(token, odd) if has_letters else set()
     return found
 
 
-def _passes(character: str) -> bool:
+def _digits(token: re.Match[str], odd: Mapping[str, _Odd]) -> set[int]:
+    """Where digits of another script stand in a number or a word."""
+    return {
+        at
+        for run in _RUN.finditer(token.string, token.start(), token.end())
+        if _PLAIN.search(run[0])
+        for at, c in enumerate(run[0], run.start())
+        if odd.get(c) is _Odd.DIGIT
+    }
+
+
+def _words(token: re.Match[str], odd: Mapping[str, _Odd]) -> set[int]:
+    """Where letters of another script stand in a Latin word, or make a word that could be read as one."""
+    found: set[int] = set()
+    for word in _WORD.finditer(token.string, token.start(), token.end()):
+        if _ENGLISH.search(word[0]):
+            found |= {at for at, c in enumerate(word[0], word.start()) if odd.get(c) is _Odd.COMMON and _is_no_guest(c)}
+        elif all(c in _ALIKE for c in word[0]):
+            found |= set(range(word.start(), word.end()))
+    return found
+
+
+def _is_no_guest(character: str) -> bool:
     """Whether a letter does not belong in a Latin word; Greek ones do, unless they look Latin: `Δt`, `kΩ`."""
-    if not _FOREIGN.match(character):
-        return False
     return character in _ALIKE or not _GREEK.match(character)

@@ -19,12 +19,16 @@ MOST_VALUES = 200_000
 """How many values a text may hold, the empty ones too."""
 _MOST_NESTED = 200
 """How deep a text may nest to be read at all; whoever keeps what it says allows less, and says where it is too deep."""
-_STRUCTURE = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
-"""Strings whole, and what opens, separates and closes. Nothing in it is tried twice."""
+_STRUCTURE = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{][ \t\n\r]*+[\]}]|[\[\]{},]', re.DOTALL)
+"""Strings whole, what is empty, and what opens, separates and closes. Nothing in it is tried again and again."""
 
 
 class NotJson(ValueError):
     """The text is not JSON at all, or more of it than is read."""
+
+
+class TooManyValues(NotJson):
+    """The text holds more values than are read."""
 
 
 class _Repeating(dict[str, Any]):
@@ -33,13 +37,20 @@ class _Repeating(dict[str, Any]):
     name: str
 
 
-def parse(text: str | bytes, *, exact: bool = True, parse_float: Callable[[str], Any] | None = None) -> Any:
+def parse(
+    text: str | bytes,
+    *,
+    exact: bool = True,
+    parse_float: Callable[[str], Any] | None = None,
+    most_values: int = MOST_VALUES,
+) -> Any:
     """The value of a JSON text. Raises NotJson, or Unhashable for what cannot be read in one way only.
 
     exact: refuse also what canonical JSON cannot carry: integers beyond 2^53, lone surrogates, depths.
+    most_values: how many values it may hold, where that is fewer than any text may.
     """
     said = _decoded(text)
-    measure(said)
+    measure(said, most_values)
     objects = _Objects()
     try:
         found = json.loads(
@@ -88,23 +99,26 @@ def _decoded(text: str | bytes) -> str:
         raise NotJson("this is not JSON: it is not UTF-8") from None
 
 
-def measure(text: str) -> None:
+def measure(text: str, most_values: int = MOST_VALUES) -> None:
     """Refuse depths and crowds before any of their values is made."""
-    if text.count("[") + text.count("{") <= _MOST_NESTED and text.count(",") <= MOST_VALUES // 2:
+    opened = text.count("[") + text.count("{")
+    if opened <= _MOST_NESTED and opened + text.count(",") <= most_values:
         return
     depth = values = 0
     for match in _STRUCTURE.finditer(text):
         mark = text[match.start()]
         if mark in "[{":
-            depth, values = depth + 1, values + 1
-            if depth > _MOST_NESTED:
+            is_empty = match.end() - match.start() > 1
+            if depth == _MOST_NESTED:
                 raise NotJson("the JSON is nested too deeply")
+            if not is_empty:
+                depth, values = depth + 1, values + 1
         elif mark in "]}":
             depth -= 1
         elif mark == ",":
             values += 1
-        if values > MOST_VALUES:
-            raise NotJson(f"the JSON holds more than {MOST_VALUES} values")
+        if values > most_values:
+            raise TooManyValues(f"the JSON holds more than {most_values} values")
 
 
 def _integer(digits: str) -> int:

@@ -114,9 +114,13 @@ def masked(payload: str, sensitive: Sequence[str]) -> dict[str, Any]:
     return {name: MASK if name in sensitive else value for name, value in arguments.items()}
 
 
+def _mask(state: State) -> Mask:
+    return Mask(state.payload, state.sensitive, state.edit.proposed_payload if state.edit else None)
+
+
 def approval_page(state: State, outcome: Outcome | None = None, settlement: Settlement | None = None) -> RenderableType:
     """One approval: what it is, what would run, what was decided, how it ended."""
-    mask = Mask(state.payload, state.sensitive)
+    mask = _mask(state)
     outcome = mask.outcome(outcome) if outcome else None
     settlement = mask.settlement(settlement) if settlement else None
     parts = [call_page(state, outcome)]
@@ -131,7 +135,7 @@ def approval_page(state: State, outcome: Outcome | None = None, settlement: Sett
 
 def call_page(state: State, outcome: Outcome | None = None) -> RenderableType:
     """What an approval is about, and what would run."""
-    mask = Mask(state.payload, state.sensitive)
+    mask = _mask(state)
     said = {name: mask.text(getattr(state, name) or "") or None for name in ("reason", "request_reason")}
     state = state.model_copy(update=said)
     parts: list[RenderableType] = [_facts(state, outcome)]
@@ -147,7 +151,7 @@ def call_page(state: State, outcome: Outcome | None = None) -> RenderableType:
 
 def result_page(result: str, state: State) -> RenderableType:
     """A result that waits to be released, whole, but for the values that are nobody's to see."""
-    result = Mask(state.payload, state.sensitive).text(result)
+    result = _mask(state).text(result)
     return _section("Result, not yet released", *(text(line) for line in result.split("\n")))
 
 
@@ -157,7 +161,7 @@ def outcome_page(outcome: Outcome, state: State | None = None) -> RenderableType
     state: what it was about, where that is known: it names the values that are nobody's to see.
     """
     sensitive = state.sensitive if state else ()
-    outcome = Mask(state.payload, sensitive).outcome(outcome) if state else outcome
+    outcome = _mask(state).outcome(outcome) if state else outcome
     facts = _pairs(
         {
             "Approval": text(outcome.approval_id),

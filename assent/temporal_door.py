@@ -68,6 +68,7 @@ from assent.messages import (
 )
 from assent.quotas import AgentLimits
 from assent.reader import LedgerReader, Stored
+from assent.safe import markdown_start
 from assent.temporal import NO_SERVER, ended_as, no_answer, unavailable
 from assent.temporal_ledger import TemporalLedger
 from assent.temporal_lists import listed_approvals
@@ -79,6 +80,9 @@ _PREPARED_WITHIN = timedelta(seconds=5)
 _SIGNAL_WITHIN = timedelta(seconds=30)
 _LEDGER_SHARE = 0.75
 """How much of its time a late decision spends on asking the ledger, before it asks Temporal."""
+
+_SUMMARY_BYTES = 380
+"""A little less than Temporal takes of a summary."""
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 NO_LIMITS = AgentLimits()
@@ -178,7 +182,7 @@ class TemporalDoor:
                 id=names.bundle_workflow(bundle_id),
                 task_queue=names.APPROVALS_QUEUE,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                static_summary=f"{len(requests)} calls for {requests[0].requester}"[:190],
+                static_summary=_summary(f"{len(requests)} calls for {requests[0].requester}"),
             )
         except WorkflowAlreadyStartedError:
             return
@@ -202,7 +206,7 @@ class TemporalDoor:
                     id_reuse_policy=reuse,
                     memo={names.REQUEST_HASH_MEMO: digest},
                     search_attributes=names.attributes(attributes),
-                    static_summary=f"{request.tool} for {request.requester}"[:190],
+                    static_summary=_summary(f"{request.tool} for {request.requester}"),
                 )
                 return True
             except WorkflowAlreadyStartedError:
@@ -451,6 +455,11 @@ class TemporalDoor:
 def _bounded(within: timedelta) -> asyncio.Timeout:
     """A bound that holds even where Temporal's own deadline does not; that one says more, so it goes first."""
     return asyncio.timeout(within.total_seconds() + 0.1)
+
+
+def _summary(text: str) -> str:
+    """A line in Temporal's lists, which show it as Markdown."""
+    return markdown_start(text, _SUMMARY_BYTES)
 
 
 def _failure(approval_id: str, error: WorkflowFailureError) -> AssentError:

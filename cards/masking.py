@@ -11,8 +11,8 @@ from cards.showing import ResultShowing, ReviewShowing, Showing
 
 
 def mask_of(plan: Plan) -> Mask:
-    """The sensitive values of a call."""
-    return Mask(plan.payload, plan.sensitive)
+    """The sensitive values of a call, also those that were proposed before an edit."""
+    return Mask(plan.payload, plan.sensitive, plan.edit.proposed_payload if plan.edit else None)
 
 
 def hidden(showing: Showing) -> Showing:

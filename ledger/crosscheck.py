@@ -1,4 +1,4 @@
-"""Whether the tables say what the audit says: outcomes and grants that were changed beside it are found."""
+"""Whether the tables say what the audit says: what was changed beside it is found."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.contracts import Identity
+from assent.contracts import Identity, Settlement
 from assent.messages import AuditEntry, AuditEvent
 from assent.payload import sha256
-from ledger.schema import audit, grants
+from ledger.schema import audit, grants, settlements
 
 
 def outcome_sha256(status: str | None, outcome: str | None) -> str | None:
@@ -63,6 +63,44 @@ def _is_as_ended(row: Any, entries: list[AuditEntry]) -> bool:
         return row.revoked_at is None and row.revoked_by is None and not entries
     by = Identity.model_validate_json(row.revoked_by) if row.revoked_by else None
     return any((entry.actor, entry.at) == (by, datetime.fromisoformat(row.revoked_at)) for entry in entries)
+
+
+async def settled(connection: AsyncConnection) -> list[str]:
+    """Settlements that are not what the audits say of them: all who were told have the same entry."""
+    audited: dict[str, str] = {}
+    """Of each entry that settles, one approval whose audit has it."""
+    about_settlements = select(audit.c.approval_id, audit.c.body).where(audit.c.once == "settle")
+    async for row in await connection.stream(about_settlements):
+        entry = _parsed(row.body)
+        if entry is not None and entry.event is AuditEvent.SETTLE:
+            audited[sha256(entry.model_dump_json())] = row.approval_id
+    problems: list[str] = []
+    kept: set[str] = set()
+    async for row in await connection.stream(select(settlements)):
+        entry = _parsed(row.entry)
+        digest = sha256(entry.model_dump_json()) if entry is not None else ""
+        kept.add(digest)
+        if entry is None or digest not in audited or not _is_as_audited(row, entry):
+            problems.append(f"consent {row.consent}: what was settled of it is not what the audit says")
+    lost = sorted({approval_id for digest, approval_id in audited.items() if digest not in kept})
+    problems += [f"approval {approval_id}: what its audit says was settled is not kept so" for approval_id in lost]
+    return problems
+
+
+def settlement_sha256(consent: str, settlement: str) -> str:
+    """What stands for a settlement in the audits: what is kept, and the claim it is kept for."""
+    return sha256(f"{consent}\n{settlement}")
+
+
+def _is_as_audited(row: Any, entry: AuditEntry) -> bool:
+    if entry.settlement_sha256 is not None:
+        return entry.settlement_sha256 == settlement_sha256(row.consent, row.settlement)
+    try:
+        said = Settlement.model_validate_json(row.settlement)
+    except ValueError:
+        return False
+    as_said = (said.kind, said.settled_by, said.reason, said.surface, said.settled_at, said.ruling_id, said.content)
+    return as_said == (entry.ruling, entry.actor, entry.reason, entry.surface, entry.at, entry.event_id, None)
 
 
 def _parsed(body: str) -> AuditEntry | None:

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from assent.contracts import Ruling, RulingKind, Settlement, Status, Surface
 from assent.messages import AuditEntry, AuditEvent, FrozenStanding, ReportKind, Told
 from assent.payload import sha256
-from ledger import audit
+from ledger import audit, crosscheck
 from ledger.engine import insert, inserted
 from ledger.results import claim_of, content_of, is_readable, path_of, root_of
 from ledger.schema import ClaimState, approvals, claims, messages, retries, settlements
@@ -79,9 +79,11 @@ async def settle(
         settlement, entry = await _by_itself(connection, root)
     else:
         first.append(root.approval_id)  # what a ruling made of the claim is on record with it
+    kept = settlement.model_dump_json(exclude={"content", "truncated", "also"})
+    entry = entry.model_copy(update={"settlement_sha256": crosscheck.settlement_sha256(root.consent, kept)})
     row = insert(connection, settlements).values(
         consent=root.consent,
-        settlement=settlement.model_dump_json(exclude={"content", "truncated", "also"}),
+        settlement=kept,
         entry=entry.model_dump_json(),
         settled_at=audit.stamp(settlement.settled_at),
     )

@@ -48,6 +48,7 @@ async def verify(
     for erased in elsewhere.values():
         problems += heads.gone(erased, (), None)
     problems += await crosscheck.remembered(connection)
+    problems += await crosscheck.settled(connection)
     return list(dict.fromkeys(problems))
 
 

@@ -15,9 +15,9 @@ def answer(status: int, *headers: str, body: bytes = b"") -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
 
 
-def whole(status: int, encoding: str, body: bytes) -> Sending:
+def whole(status: int, encoding: str, body: bytes, kind: str = "application/json") -> Sending:
     async def send(writer: asyncio.StreamWriter) -> None:
-        head = (f"Content-Length: {len(body)}", f"Content-Encoding: {encoding}", "Content-Type: application/json")
+        head = (f"Content-Length: {len(body)}", f"Content-Encoding: {encoding}", f"Content-Type: {kind}")
         writer.write(answer(status, *head, body=body))
         await writer.drain()
 

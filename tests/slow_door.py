@@ -6,10 +6,12 @@ import asyncio
 import resource
 import socket
 import sys
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import uvicorn
 from fastapi import FastAPI, Request
+from fastapi.responses import StreamingResponse
 
 from workers import problems
 from workers.edge import Edge, server_config
@@ -36,6 +38,23 @@ def door() -> FastAPI:
     @app.post("/feishu/callback")
     async def callback(request: Request) -> int:
         return len(await request.body())
+
+    released = asyncio.Event()
+
+    @app.post("/streamed")
+    async def streamed(request: Request) -> StreamingResponse:
+        await request.body()
+
+        async def parts() -> AsyncIterator[str]:
+            yield "begun"
+            await released.wait()
+            yield "ended"
+
+        return StreamingResponse(parts())
+
+    @app.post("/release")
+    async def release() -> None:
+        released.set()
 
     @app.get("/large")
     async def large() -> str:

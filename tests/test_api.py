@@ -14,7 +14,7 @@ import httpx
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
-from assent import names
+from assent import names, strict_json
 from tests import parts
 from tests.conftest import ME, new_database, open_service
 from tests.tools import marks
@@ -115,6 +115,19 @@ async def test_a_repeated_request_attaches_and_another_one_conflicts(web: Web, t
 async def test_without_an_id_every_request_is_a_new_one(web: Web, tmp_path: Path) -> None:
     first, second = (await asked(web, tmp_path, approval_id=None), await asked(web, tmp_path, approval_id=None))
     assert first["approval_id"] != second["approval_id"]
+
+
+@pytest.mark.parametrize(
+    "name", ["[settle it](https://evil.example/)", "\u202egnp.exe", "![x](https://evil.example/)", "订" * 60]
+)
+async def test_what_temporal_lists_of_a_request_is_no_markup(web: Web, tmp_path: Path, name: str) -> None:
+    """Its UI shows summaries as Markdown, and a tool is any text that fits the token's pattern."""
+    view = await asked(web, tmp_path, "narrow", tool=f"open_{name}")
+    described = await web.service.client.get_workflow_handle(names.approval_workflow(view["approval_id"])).describe()
+    summary = await described.static_summary()
+    assert summary is not None
+    assert not set(summary) & set("[]()!\u202e")
+    assert summary.startswith("open&#95;")
 
 
 async def test_a_busy_conversation_is_named(web: Web, tmp_path: Path) -> None:
@@ -242,6 +255,64 @@ async def test_a_body_beyond_the_limit_is_refused_while_it_is_read(web: Web) -> 
     async with web.http() as http:
         answer = await http.post("/v1/approvals", content=endless(), headers={"Content-Type": "application/json"})
     assert is_problem(answer, 413, "too_large")
+
+
+@pytest.mark.parametrize("path", ["/v1/approvals", "/v1/frozen"])
+async def test_for_whoever_can_see_nothing_nothing_is_looked_through(
+    web: Web, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(web.service.client), "list_workflows", lambda *_, **__: pytest.fail("it was searched"))
+    async with web.http("nothing") as http:
+        answer = await http.get(path)
+    assert (answer.status_code, list(answer.json().values())) == (200, [[]])
+
+
+CROWD = b"[" + b"1e30," * 190_000 + b"0]"
+"""As many values as fit into a body."""
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/approvals", "/v1/bundles", "/v1/approvals/none/decide", "/v1/frozen/none/settle"]
+)
+async def test_of_whoever_has_no_right_to_say_it_no_body_is_read(
+    web: Web, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strict_json, "parse", lambda *_, **__: pytest.fail("it was read"))
+    async with web.http("nothing") as http:
+        answer = await http.post(path, content=CROWD, headers={"Content-Type": "application/json"})
+    assert is_problem(answer, 403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/approvals", b'{"tool":"t","requester":{"open_id":"ou_1"},"arguments":{"a":%s}}'),
+        ("/v1/bundles", b'{"calls":[{"tool":"t","requester":{"open_id":"ou_1"},"arguments":{"a":%s}}]}'),
+        ("/v1/approvals/none/decide", b'{"decision":"edit","actor":{"open_id":"ou_1"},"arguments":{"a":%s}}'),
+        ("/v1/approvals/none/cancel", b'{"reason":%s}'),
+    ],
+)
+async def test_a_crowd_of_values_is_refused_before_any_of_them_is_made(
+    web: Web, path: str, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One agent within its rate would leave nothing for the others."""
+    monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("it was read"))
+    async with web.http("console") as http:
+        answer = await http.post(path, content=body % CROWD, headers={"Content-Type": "application/json"})
+    monkeypatch.undo()
+    assert is_problem(answer, 422, "invalid_request")
+    assert "values" in answer.json()["detail"]
+
+
+async def test_as_many_values_as_a_call_may_hold_are_read(web: Web, tmp_path: Path) -> None:
+    """Also with all that may stand around them; one more is counted exactly."""
+    around = {"reason": "because", "thread_id": "t", "ttl": 900, "message_id": "m", "requester": {"open_id": "ou_1"}}
+    async with web.http() as http:
+        full = await http.post("/v1/approvals", json={"tool": "t", "arguments": {"a": [[]] * 9999}, **around})
+        more = await http.post("/v1/approvals", json={"tool": "t", "arguments": {"a": [[]] * 10_000}, **around})
+    assert full.status_code == 201, full.text
+    assert is_problem(more, 422, "invalid_request")
+    assert "10001 values" in more.json()["detail"]
 
 
 @pytest.mark.parametrize(

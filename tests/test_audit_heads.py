@@ -13,16 +13,17 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from assent import Outcome, Status, Surface
+from assent import Outcome, RulingKind, Status, Surface
 from assent.contracts import DecisionKind, Remember, Request
 from assent.messages import AuditBatch, AuditEntry, AuditEvent, Conclusion, Remembering
 from assent.payload import canonical_json, sha256
-from ledger import Ledger
+from ledger import Ledger, crosscheck
 from ledger.engine import reading, writing
 from tests.conftest import ME, new_database
 from tests.ledgers import NOW, propose
 from tests.nursery import spawn
 from tests.parts import worker_environment
+from tests.test_joiners import lost, said
 
 GRANTED = ("kept", "revoked")
 
@@ -100,11 +101,55 @@ async def test_what_was_changed_beside_the_audit_is_found(ledger: Ledger, attack
     assert any(finding in problem for problem in problems), problems
 
 
+@pytest.mark.parametrize("is_former", [False, True], ids=["today", "as it was written at first"])
+@pytest.mark.parametrize(
+    ("attack", "finding"),
+    [
+        ("UPDATE settlements SET settlement = replace(settlement, 'not_executed', 'executed')", "what was settled"),
+        ("UPDATE settlements SET settlement = replace(settlement, 'ou_operator', 'ou_other')", "what was settled"),
+        ("UPDATE settlements SET settlement = replace(settlement, 'I looked', 'The bank said so')", "what was settled"),
+        ("UPDATE settlements SET settlement = replace(settlement, '{', '{\"content\": 7, ')", "what was settled"),
+        (
+            "UPDATE settlements SET settlement = replace(settlement, 'not_executed', 'executed'),"
+            " entry = replace(entry, 'not_executed', 'executed')",
+            "what was settled",
+        ),
+        ("DELETE FROM settlements", "what its audit says was settled"),
+    ],
+)
+async def test_a_settlement_that_was_changed_beside_the_audit_is_found(
+    ledger: Ledger, attack: str, finding: str, is_former: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_former:  # before an entry had the hash of what was settled
+        monkeypatch.setattr(crosscheck, "settlement_sha256", lambda *_: None)
+    plan = await lost(ledger)
+    await ledger.rule(said(plan, RulingKind.NOT_EXECUTED))
+    monkeypatch.undo()
+    await ledger.seal()
+    assert await ledger.verify() == []
+    before = await _dump(ledger)
+    await run(ledger, attack)
+    assert await _dump(ledger) != before, "the attack did something"
+    problems = await ledger.verify()
+    assert any(finding in problem and plan.approval_id in problem for problem in problems), problems
+
+
+async def test_a_settlement_that_nobody_made_or_that_was_moved_is_found(ledger: Ledger) -> None:
+    settled, other = await lost(ledger), await lost(ledger)
+    await ledger.rule(said(settled, RulingKind.NOT_EXECUTED))
+    columns = "settlement, entry, settled_at, told"
+    await run(
+        ledger,
+        f"INSERT INTO settlements (consent, {columns}) SELECT '{other.approval_id}', {columns} FROM settlements",
+    )
+    assert await ledger.verify() == [f"consent {other.approval_id}: what was settled of it is not what the audit says"]
+
+
 async def _dump(ledger: Ledger) -> list[Any]:
     async with reading(ledger._engine) as connection:
         return [
             sorted(map(str, (await connection.execute(text(f"SELECT * FROM {table}"))).all()))
-            for table in ("approvals", "grants")
+            for table in ("approvals", "grants", "settlements")
         ]
 
 

@@ -7,24 +7,27 @@ import re
 import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, StringConstraints, ValidationError
 from rich.console import Console
 
 from assent import tables
 from assent.contracts import Outcome, Phase, Plan, Risk, State, Status
 from assent.masking import MASK, Mask
-from assent.messages import Examined
+from assent.messages import Examined, FrozenCall, ToolCall
 from cards import BundledCall, ReviewShowing, Showing, bundle_card, card, overflow, review_card, settled_notice
 from tests.conftest import ME
+from tests.ledgers import edited
 from tests.properties import unhurried
 from tests.test_cards import APPROVED, NOW, REJECTED, WORDING, plan
 from tests.test_cards_reviews import frozen
 from tests.test_cards_rules import check, objects, plain_texts
 from tests.test_details import examined, settled
+from workflows.details import details, review_page
 
 SECRET = "hunter2/hunter2 &x"
 ECHOES = [
@@ -114,6 +117,74 @@ def test_what_is_no_secret_is_shown() -> None:
 def test_a_short_value_is_masked_where_it_stands_alone() -> None:
     mask = Mask(json.dumps({"arguments": {"pin": "123", "code": 7}}), ("pin", "code"))
     assert mask.text("pin 123, code 7; room 1234, 77") == f"pin {MASK}, code {MASK}; room 1234, 77"
+
+
+@pytest.mark.parametrize("value", [0, 1, 7])
+def test_a_number_is_masked_like_any_other_and_a_truth_is_not(value: int) -> None:
+    mask = Mask(json.dumps({"arguments": {"pin": value, "on": True}}), ("pin", "on"))
+    assert mask.text(f"pin {value}; room 1{value}1; True") == f"pin {MASK}; room 1{value}1; True"
+    assert mask.value([value, True, False, 5]) == [MASK, True, False, 5]
+
+
+def test_the_names_within_a_sensitive_argument_are_masked_and_stay_apart() -> None:
+    mask = Mask(json.dumps({"arguments": {"keys": {"sk-live-1234": True, "sk-test-99": [{"alice": 1}]}}}), ("keys",))
+    assert mask.text("unknown key sk-live-1234 of alice") == f"unknown key {MASK} of {MASK}"
+    assert mask.value({"sk-live-1234": "a", "sk-test-99": "b", "c": "d"}) == {MASK: "a", f"{MASK} 2": "b", "c": "d"}
+
+
+def test_of_an_error_that_quotes_both_ends_of_a_value_neither_is_shown() -> None:
+    secret = "sk-begins-like-this-" + "x" * 60 + "-and-ends-so"
+
+    class Key(BaseModel):
+        key: Annotated[str, StringConstraints(max_length=3)]
+        count: int
+
+    with pytest.raises(ValidationError) as raised:
+        Key.model_validate({"key": secret, "count": "many"})
+    told = str(raised.value)
+    assert "sk-begins" in told
+    mask = Mask(json.dumps({"arguments": {"key": secret}}), ("key",))
+    shown = mask.text(told)
+    assert "sk-begins" not in shown
+    assert "ends-so" not in shown
+    assert "at most 3 characters" in shown
+    assert "valid integer" in shown
+    cut = mask.text(told[: told.index("sk-begins") + 8])
+    assert "sk-b" not in cut
+
+
+def test_what_was_proposed_stays_masked_after_an_edit() -> None:
+    other = edited(asked(request_reason=ECHOES[0]), {"user": "acme", "password": "correct horse"})
+    words = f"neither {SECRET} nor correct horse"
+    showing = Showing(plan=other, decided=APPROVED.model_copy(update={"reason": words}))
+    outcome = Outcome(approval_id="a", status=Status.FROZEN, content=words, reason=words, edit=other.edit)
+    state = State(
+        approval_id="a",
+        phase=Phase.CLOSED,
+        tool="t",
+        requester=ME,
+        payload=other.payload,
+        sensitive=other.sensitive,
+        edit=other.edit,
+        status=Status.FROZEN,
+        reason=words,
+        request_reason=words,
+    )
+    cold = FrozenCall.of(other, ToolCall.of(other), decided_by=ME, error=words, frozen_at=NOW)
+    (sight,) = examined(words).sights
+    known = Examined(sights=(sight.model_copy(update={"worker": "w"}),))
+    for shown in (
+        card(showing, WORDING),
+        review_card(ReviewShowing(plan=other, frozen=cold, examined=known), WORDING),
+        settled_notice(settled(words), other, WORDING),
+        printed(tables.approval_page(state, outcome, settled(words))),
+        printed(tables.outcome_page(outcome, state)),
+        printed(tables.result_page(words, state)),
+        details(state),
+        review_page(cold, known, None),
+    ):
+        spoken(str(shown))
+        assert "correct horse" not in str(shown)
 
 
 letters = st.text(st.sampled_from("ab1/ …"), max_size=12)

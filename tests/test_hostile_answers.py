@@ -19,7 +19,7 @@ from activities import announcements
 from activities.announcements import AnnouncementActivities
 from activities.callback_secrets import CallbackSecrets
 from activities.feishu import Feishu, FeishuUnavailable
-from assent import Outcome, Registry, ToolContext, ToolResult, http, http_tool
+from assent import Outcome, ProbeAnswer, ProbeResult, Registry, ToolContext, ToolResult, http, http_tool
 from assent.contracts import Status
 from assent.http import HttpOutcomeUnknown
 from assent.messages import Announcement, ClosingHead
@@ -125,6 +125,42 @@ async def test_feishus_answers_are_not_inflated(server: Hostile, encoding: str) 
     assert isinstance(came, FeishuUnavailable)
     assert cost < 2_000_000
     await feishu.close()
+
+
+# What it says of its letters
+
+
+@pytest.mark.parametrize(
+    "charset",
+    [
+        *("punycode", "idna", "zlib", "bz2", "hex", "base64", "uu", "quopri", "rot13", "undefined"),
+        *("unicode_escape", "raw_unicode_escape", "utf-7", "utf-16", "mbcs", "no-such-thing", "a" * 9000, '""'),
+    ],
+)
+async def test_whatever_a_server_says_of_its_letters_a_success_stays_one(server: Hostile, charset: str) -> None:
+    """Some codecs raise whatever they are given, and some take for ever: text is read as UTF-8 instead."""
+    server.sending = whole(200, "identity", b"\\N{}-hello\xff", f"text/plain; charset={charset}")
+    own = http_tool("http.test", "POST", server.url, probe_url=server.url, registry=Registry())
+    result = await own(CONTEXT, body={})
+    assert (result.outcome, result.content["body"]) == ("completed", "\\N{}-hello\ufffd")
+    assert own.probe is not None
+    assert await own.probe(CONTEXT, body={}) == ProbeResult(ProbeAnswer.EXECUTED, "\\N{}-hello\ufffd")
+
+
+@pytest.mark.parametrize(
+    ("charset", "body"),
+    [
+        *(("UTF-8", "é订单".encode()), ("utf8", "é订单".encode()), ("us-ascii", b"\xe9 a")),
+        *(("ISO-8859-1", b"\xe9"), ("latin1", b"\xe9"), ("windows-1252", b"\x80")),
+        *(("GBK", "订单".encode("gbk")), ("gb2312", "订单".encode("gb2312")), ("gb18030", "订单€".encode("gb18030"))),
+    ],
+)
+async def test_letters_of_the_common_kinds_are_read_as_they_were_meant(
+    server: Hostile, charset: str, body: bytes
+) -> None:
+    server.sending = whole(200, "identity", body, f'text/plain; charset="{charset}"')
+    result = await tool_of(server.url)()
+    assert result.content["body"] == body.decode(charset, "replace")
 
 
 # What has no end

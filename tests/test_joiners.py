@@ -34,6 +34,7 @@ async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     ledger = Ledger.open(await new_database(request.param, tmp_path))
     await ledger.upgrade()
     yield ledger
+    assert not [problem for problem in await ledger.verify() if "settled" in problem]
     await ledger.dispose()
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import unicodedata
+from types import FrameType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.safe import markdown, one_line, shortened, visible
+from assent.safe import markdown, markdown_start, one_line, shortened, visible
 from tests.properties import unhurried
 
 FSI, PDI = "\u2068", "\u2069"
@@ -58,6 +61,25 @@ FSI, PDI = "\u2068", "\u2069"
         ("отчёт.pdf", "отчёт.pdf"),
         ("Καλημέρα, Bob", "Καλημέρα, Bob"),
         ("中文 mixed 文字abc かな", "中文 mixed 文字abc かな"),
+        ("g\u2c9f\u2c9fgle.com", "g⟦U+2C9F⟧⟦U+2C9F⟧gle.com"),
+        ("\ua4d0ank", "⟦U+A4D0⟧ank"),
+        ("p\u0251ypal", "p⟦U+0251⟧ypal"),
+        ("\U0001d5c9aypal", "⟦U+1D5C9⟧aypal"),
+        ("\uff50aypal", "⟦U+FF50⟧aypal"),
+        ("\u217cogin", "⟦U+217C⟧ogin"),
+        ("g\u101d\u101dgle", "g⟦U+101D⟧⟦U+101D⟧gle"),
+        ("example\u2024com", "example⟦U+2024⟧com"),
+        ("a\u2215b", "a⟦U+2215⟧b"),
+        ("https\ufe55//a", "https⟦U+FE55⟧//a"),
+        ("\u09ea00 EUR", "⟦U+09EA⟧00 EUR"),
+        ("1\uff100 EUR", "1⟦U+FF10⟧0 EUR"),
+        # and what people write
+        ("请支付（USD 100）：给Bob，谢谢！", "请支付（USD 100）：给Bob，谢谢！"),
+        ("价格￥100，共3％；见①a、②b", "价格￥100，共3％；见①a、②b"),
+        ("比例3∶1 第Ⅱ章 ＡＢＣ公司 ２０２６年", "比例3∶1 第Ⅱ章 ＡＢＣ公司 ２０２６年"),
+        ("カタカナABC ｶﾀｶﾅabc 한국어abc 々〇x", "カタカナABC ｶﾀｶﾅabc 한국어abc 々〇x"),
+        ("naïve Łódź Đorđe ơn İstanbul ə Oʻahu 1º m² 5µm", "naïve Łódź Đorđe ơn İstanbul ə Oʻahu 1º m² 5µm"),
+        ("চট্টগ্রাম ৪০০ ไทย-Thai क्षेत्र:a", "চট্টগ্রাম ৪০০ ไทย-Thai क्षेत्र:a"),
         # as before
         ("zero\u200bwidth", "zero⟦U+200B⟧width"),
         ("blank\u3164\u2800", "blank⟦U+3164⟧⟦U+2800⟧"),
@@ -108,3 +130,35 @@ def test_what_is_shortened_ends_its_isolates(text: str, most: int) -> None:
 )
 def test_in_markdown_it_stays_text(text: str) -> None:
     assert not set(markdown(text)) & set("<>*`|[]()_~!:/.")
+
+
+@pytest.mark.parametrize("text", ["a" * 300, "_" * 300, "订" * 300, "א" * 300, "a\u202e" * 300, "short_one", ""])
+def test_the_start_of_a_text_fits_and_breaks_no_entity(text: str) -> None:
+    shown = markdown_start(text, 380)
+    assert len(shown.encode()) <= 380
+    assert shown.count(FSI) == shown.count(PDI)
+    assert not set(re.sub(r"&#\d+;", "", shown)) & set("&#;_⟦" if "\u202e" not in text else "&#;_")
+    assert (shown == markdown(text)) is (len(markdown(text).encode()) <= 380)
+
+
+def test_what_passes_for_latin_costs_what_the_text_weighs() -> None:
+    """Every character is looked at a fixed number of times, however tokens and words are cut."""
+
+    def steps(text: str) -> int:
+        count = 0
+
+        def profile(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal count
+            count += event in ("call", "c_call")
+
+        before = sys.getprofile()
+        sys.setprofile(profile)
+        try:
+            one_line(text)
+        finally:
+            sys.setprofile(before)
+        return count
+
+    for shape in ("p\u0430", "a \u0430 ", "\uff50-a", "\u09ea0.", "\u0430.a", "x\u2024"):
+        once, twice = steps(shape * 2000), steps(shape * 4000)
+        assert twice <= 2.2 * once + 100, shape

@@ -130,23 +130,52 @@ async def test_a_body_that_says_it_is_too_large_is_refused_before_it_is_sent() -
         writer.close()
 
 
-async def test_all_bodies_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(edge, "MOST_HELD", 1_500_000)
-    half = b"POST /feishu/callback HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n"
+HALF = b"POST /feishu/callback HTTP/1.1\r\nHost: a\r\nContent-Length: 900000\r\n\r\n" + b"x" * 800_000
+
+
+async def test_all_bodies_together_are_bounded_and_the_oldest_half_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edge, "MOST_HELD", 2_000_000)
     async with served() as port, httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(half + b"x" * 800_000)
-        await writer.drain()
+        halves = []
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HALF)
+            await writer.drain()
+            halves.append((reader, writer))
+        answer = (await halves[0][0].readuntil(b"}")).decode()
+        assert answer.startswith("HTTP/1.1 503 ")
+        assert "too much is being sent at once" in answer
+        for _ in range(3):
+            assert (await client.post("/feishu/callback", content=b"{}")).status_code == 200
+        assert (await client.post("/feishu/callback", content=b"x" * 900_000)).json() == 900_000
+        assert (await halves[1][0].readline()).startswith(b"HTTP/1.1 503 ")
+        halves[2][1].write(b"x" * 100_000)
+        assert (await halves[2][0].readuntil(b"900000")).startswith(b"HTTP/1.1 200 ")
+        for _, writer in halves:
+            writer.close()
 
-        async def refused() -> bool:
-            return (await client.post("/feishu/callback", content=b"x" * 900_000)).status_code == 503
 
-        async def taken() -> bool:
-            return not await refused()
+async def test_a_body_that_alone_is_more_than_there_is_room_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edge, "MOST_HELD", 100_000)
+    async with served() as port, httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        assert (await client.post("/feishu/callback", content=b"x" * 900_000)).status_code == 503
+        assert (await client.post("/feishu/callback", content=b"{}")).status_code == 200
 
-        await until(refused)  # the first half is held by then
+
+async def test_whoever_waits_for_an_answer_gives_way_to_no_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its request is there, and takes no room that anybody else could have."""
+    monkeypatch.setattr(edge, "MOST_HELD", 1_000_000)
+    async with served() as port, httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        async with client.stream("POST", "/streamed", content=b"x" * 1000) as answer:
+            parts = answer.aiter_text()
+            assert await anext(parts) == "begun"
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(HALF)
+            await writer.drain()
+            assert (await client.post("/feishu/callback", content=b"x" * 900_000)).json() == 900_000
+            assert (await client.post("/release", content=b"")).status_code == 200
+            assert "".join([part async for part in parts]) == "ended"
         writer.close()
-        await until(taken)
 
 
 async def test_when_all_are_busy_a_newcomer_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

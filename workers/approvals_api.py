@@ -46,6 +46,7 @@ from workers.desk import (
     refuse_hurry,
     refuse_outsider,
     refuse_too_much,
+    sees_any,
     streamed,
     told,
     visible,
@@ -146,6 +147,8 @@ async def listing(
 ) -> ApprovalList:
     """The approvals that are still known and that this token may see, open ones first, then the newest."""
     found: list[Approval] = []
+    if not sees_any(agent):
+        return ApprovalList(approvals=())
     lines = desk.door.approvals(status=status, limit=MOST_SEARCHED, requesters=agent.people or ())
     async for approval in lines:
         if may_list(agent, approval):

@@ -31,6 +31,7 @@ from assent.errors import (
     QuotaExceeded,
     Unhashable,
 )
+from assent.payload import MAX_VALUES
 from assent.problems import Code, problem_of
 from assent.quotas import DAY, Exceeded, Quota
 from assent.reader import Stored
@@ -63,12 +64,55 @@ class Desk:
     """Set when the process is to end: nobody is kept waiting any longer."""
 
 
+_AROUND = 100
+"""How many values stand around the arguments of a call, at most."""
+_MOST_TOLD = MAX_VALUES + _AROUND
+MOST_IN_BUNDLE = 5 * MAX_VALUES
+"""How many values all calls of a bundle may hold together: each is looked at before anybody else's turn comes."""
+
+
+def _refuse_unless_asking(agent: Agent) -> None:
+    if not agent.tools:
+        raise NotAllowed(f"the token {agent.name!r} may not ask for any tool.")
+    if not agent.on_behalf_of:
+        raise NotAllowed(f"the token {agent.name!r} may not ask on behalf of anybody.")
+
+
+def refuse_unless_deciding(agent: Agent) -> None:
+    """Refuse a token that may not tell what people decide."""
+    if not agent.may_decide:
+        raise NotAllowed(f"the token {agent.name!r} may not decide.")
+
+
+def refuse_unless_settling(agent: Agent) -> None:
+    """Refuse a token that may not tell what operators found out."""
+    if not agent.may_settle:
+        raise NotAllowed(f"the token {agent.name!r} may not settle.")
+
+
+_BEFORE_READING: dict[str, tuple[Callable[[Agent], None], int]] = {
+    "/v1/approvals": (_refuse_unless_asking, _MOST_TOLD),
+    "/v1/bundles": (_refuse_unless_asking, MOST_IN_BUNDLE),
+    "/v1/approvals/{approval_id}/decide": (refuse_unless_deciding, _MOST_TOLD),
+    "/v1/frozen/{approval_id}/settle": (refuse_unless_settling, strict_json.MOST_VALUES),
+}
+"""Which tokens are refused whatever the body says, and how many values of it are read at most."""
+
+
 class _AgentRequest(Request):
     """A request whose JSON is read strictly."""
 
+    most_values = _AROUND
+
     async def json(self) -> Any:
         try:
-            return strict_json.parse(await self.body())
+            return strict_json.parse(await self.body(), most_values=self.most_values)
+        except strict_json.TooManyValues:
+            crowded = InvalidRequest(
+                f"the body holds more than {self.most_values} values, of which a call may hold {MAX_VALUES}; "
+                "store the large part elsewhere and pass a reference to it, or send it as a string."
+            )
+            raise Refusal(problem_of(crowded)) from None
         except strict_json.NotJson as error:
             raise refuse(Code.MALFORMED, str(error)) from None
         except Unhashable as error:
@@ -84,9 +128,13 @@ class _AgentRoute(APIRoute):
         async def known(request: Request) -> Response:
             agent = request.state.agent = _authenticated(request)
             refuse_hurry(_desk(request), agent)
+            strict = _AgentRequest(request.scope, request.receive)
             if self.body_field is not None:
                 _expect_json(request)
-            return await handle(_AgentRequest(request.scope, request.receive))
+                if self.path in _BEFORE_READING:
+                    check, strict.most_values = _BEFORE_READING[self.path]
+                    check(agent)
+            return await handle(strict)
 
         return known
 
@@ -189,6 +237,11 @@ def agents_router() -> APIRouter:
         dependencies=[Security(HTTPBearer(auto_error=False, description="A token from the operator."))],
         responses=documented(400, 401, 403, 404, 413, 422, 429, 503),
     )
+
+
+def sees_any(agent: Agent) -> bool:
+    """Whether there can be anything that it may see: where not, nothing is looked through."""
+    return bool(agent.tools and agent.on_behalf_of)
 
 
 def may_list(agent: Agent, line: Approval | FrozenReview) -> bool:

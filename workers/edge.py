@@ -1,7 +1,8 @@
 """The edge of every HTTP door: how many may be connected, how long a request may take to arrive, how much is read.
 
 Whoever connects and says nothing, or a byte now and then, must not keep others out. So a request has a limited time
-to arrive whole; and when all places are taken, whoever has been waited for longest gives way to the newcomer.
+to arrive whole; and when all places are taken, or all the room for bodies, whoever has been waited for longest gives
+way to the newcomer.
 """
 
 from __future__ import annotations
@@ -165,13 +166,72 @@ class Connection(H11Protocol):
             self._unread = None
 
 
+class _Body:
+    """What one request has sent so far."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.is_there = False
+        """Whether all of it has arrived; what comes then is only that whoever sent it has left."""
+        self.gives_way = False
+        self._patience: asyncio.Timeout | None = None
+
+    async def next_part(self, receive: Receive) -> Message:
+        """What comes next of it, unless it has to give way before."""
+        if self.gives_way:
+            raise _too_much()
+        try:
+            async with asyncio.timeout(None) as self._patience:
+                return await receive()
+        except TimeoutError:
+            raise _too_much() from None
+        finally:
+            self._patience = None
+
+    def give_way(self) -> None:
+        self.gives_way = True
+        if self._patience is not None:
+            self._patience.reschedule(0)
+
+
+class _Room:
+    """The room that all bodies share. Those that are still arriving stand in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._held = 0
+        self._arriving: dict[_Body, None] = {}
+
+    def begin(self, body: _Body) -> None:
+        self._arriving.setdefault(body)
+
+    def arrived(self, body: _Body) -> None:
+        body.is_there = True
+        self._arriving.pop(body, None)
+
+    def leave(self, body: _Body) -> None:
+        self._arriving.pop(body, None)
+        self._held -= body.size
+        body.size = 0
+
+    def take(self, body: _Body, size: int) -> None:
+        """Make room for a part of a body. Those that have been arriving for longest give way, the body itself too."""
+        body.size += size
+        self._held += size
+        while self._held > MOST_HELD and self._arriving:
+            oldest = next(iter(self._arriving))
+            self.leave(oldest)
+            oldest.give_way()
+        if self._held > MOST_HELD or body.gives_way:
+            raise _too_much()
+
+
 class Edge:
     """What is done with every request before it is looked at: its path stays as sent, its body stays bounded."""
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str] = ()) -> None:
         self._app = app
         self._hosts = frozenset(map(str.lower, hosts))
-        self._held = 0
+        self._room = _Room()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -182,20 +242,21 @@ class Edge:
             await problems.answer(refused)(scope, receive, send)
             return
         declared = _declared(scope)
-        own = 0
+        body = _Body()
 
         async def bounded() -> Message:
-            nonlocal own
+            if body.is_there:
+                return await receive()
             if declared > MAX_BODY:  # not a byte of it is read
                 raise _too_large()
-            message = await receive()
-            size = len(message.get("body", b""))
-            own += size
-            self._held += size
-            if own > MAX_BODY:
+            self._room.begin(body)
+            message = await body.next_part(receive)
+            part = len(message.get("body", b""))
+            if body.size + part > MAX_BODY:
                 raise _too_large()
-            if self._held > MOST_HELD:
-                raise problems.refuse(Code.UNAVAILABLE, "too much is being sent at once")
+            if not message.get("more_body", False):
+                self._room.arrived(body)
+            self._room.take(body, part)
             return message
 
         # Decoded, a slash inside an approval's id could not be told from one between two parts of the path.
@@ -203,7 +264,7 @@ class Edge:
         try:
             await self._app({**scope, "path": sent} if sent.startswith("/v1/") else scope, bounded, send)
         finally:
-            self._held -= own
+            self._room.leave(body)
 
 
 def _host(scope: Scope) -> str | None:
@@ -220,3 +281,7 @@ def _declared(scope: Scope) -> int:
 
 def _too_large() -> problems.Refusal:
     return problems.refuse(Code.TOO_LARGE, f"a body holds at most {MAX_BODY} bytes")
+
+
+def _too_much() -> problems.Refusal:
+    return problems.refuse(Code.UNAVAILABLE, "too much is being sent at once")

@@ -23,6 +23,8 @@ from workers.desk import (
     in_time,
     may_list,
     refuse_acting_for,
+    refuse_unless_settling,
+    sees_any,
     visible_in_any_case,
 )
 from workers.problems import Refusal, documented
@@ -37,6 +39,8 @@ async def listing(
 ) -> FrozenList:
     """The calls of which nobody knows whether they took effect, as far as this token may see them."""
     found: list[FrozenReview] = []
+    if not sees_any(agent):
+        return FrozenList(frozen=())
     async for review in desk.door.frozen(limit=MOST_SEARCHED):
         if may_list(agent, review):
             found.append(review)
@@ -48,8 +52,7 @@ async def listing(
 @router.post("/frozen/{approval_id}/settle", tags=["frozen"], responses=documented(409))
 async def settle(approval_id: ApprovalId, told: NewRuling, desk: TheDesk, agent: TheAgent) -> Ruled:
     """Tell what an operator says of a frozen call, with a token that may. No token settles what it asked for itself."""
-    if not agent.may_settle:
-        raise NotAllowed(f"the token {agent.name!r} may not settle.")
+    refuse_unless_settling(agent)
     refuse_acting_for(agent, told.operator, "settle")
     await visible_in_any_case(desk, agent, approval_id)
     await _refuse_own(desk, agent, approval_id)

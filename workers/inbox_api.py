@@ -22,6 +22,7 @@ from workers.desk import (
     TheDesk,
     agents_router,
     refuse_acting_for,
+    refuse_unless_deciding,
     streamed,
     unquoted,
     visible,
@@ -91,8 +92,7 @@ async def result(approval_id: ApprovalId, actor: TheActor, desk: TheDesk, agent:
 @router.get("/grants", tags=["deciding"])
 async def grants(desk: TheDesk, agent: TheAgent) -> GrantList:
     """The decisions that were remembered, as far as this token may see what they are about."""
-    if not agent.may_decide:
-        raise NotAllowed(f"the token {agent.name!r} may not decide.")
+    refuse_unless_deciding(agent)
     return GrantList(grants=tuple([grant async for grant in desk.door.grants() if _sees(agent, grant)][:MOST_LISTED]))
 
 
@@ -116,8 +116,7 @@ async def revoke(grant_id: GrantId, actor: TheActor, desk: TheDesk, agent: TheAg
 
 def refuse_who_may_not_decide(agent: Agent, actor: Identity) -> None:
     """Refuse a token that may not tell what this person decides."""
-    if not agent.may_decide:
-        raise NotAllowed(f"the token {agent.name!r} may not decide.")
+    refuse_unless_deciding(agent)
     refuse_acting_for(agent, actor, "decide")
 
 

@@ -21,7 +21,7 @@ _CELL_END = 100
 
 def details(state: State) -> str:
     """An approval as a Markdown page: exactly what would run, but for the sensitive arguments."""
-    mask = Mask(state.payload, state.sensitive)
+    mask = Mask(state.payload, state.sensitive, state.edit.proposed_payload if state.edit else None)
     rows = {
         "Tool": state.tool,
         "Status": state.status or state.phase,
@@ -73,7 +73,7 @@ def _approvals(state: State) -> str | None:
 
 def review_page(frozen: FrozenCall, examined: Examined, settled: Settlement | None) -> str:
     """A frozen call as a Markdown page: what was approved, what is known, and what can be done."""
-    mask = Mask(frozen.call.payload, frozen.sensitive)
+    mask = Mask(frozen.call.payload, frozen.sensitive, frozen.proposed_payload)
     frozen, examined = mask.frozen(frozen), mask.examined(examined)
     settled = mask.settlement(settled) if settled else None
     call = frozen.call

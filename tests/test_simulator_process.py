@@ -169,6 +169,11 @@ async def test_without_a_key_it_makes_one_each_time_and_says_which() -> None:
             assert said
             keys.add(said[1])
     assert len(keys) == 2
+    async with process(PORT=str(free_port()), ENCRYPT_KEY="given-key") as told:
+        assert told.stdout is not None
+        await told.stdout.readline()
+        told.send_signal(signal.SIGTERM)
+        assert "given-key" not in (await told.stdout.read()).decode(), "who gives one need not be told"
 
 
 def test_it_imports_nothing_of_ours() -> None:

@@ -37,8 +37,6 @@ def main() -> int:
     app = create_app(settings)
     config = uvicorn.Config(app, access_log=False, log_level="warning", timeout_graceful_shutdown=3)
     print(f"The simulated Feishu is served at http://{HOST}:{listening.getsockname()[1]}", flush=True)
-    if "SIMULATOR_ENCRYPT_KEY" not in os.environ:
-        print(f"Its Encrypt Key is {settings.encrypt_key}; SIMULATOR_ENCRYPT_KEY=… sets another.", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         _Server(config, app.state.simulator).run(sockets=[listening])
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +15,6 @@ class BadSettings(ValueError):
     """A variable does not say what it should; the message names it."""
 
 
-def _random() -> str:
-    """A key that nobody who knows the source knows."""
-    return secrets.token_urlsafe(24)
-
-
 @dataclass(frozen=True)
 class Settings:
     """Every variable, and what holds without it."""
@@ -30,8 +24,8 @@ class Settings:
     """An SQLite file that keeps messages, files and deliveries; without it they end with the process."""
     app_id: str = "cli_assent"
     app_secret: str = "secret"
-    encrypt_key: str = field(default_factory=_random)
-    """Random unless it is given. Empty: clicks go out in plaintext, unsigned, with the verification token."""
+    encrypt_key: str = "encrypt-key"
+    """Empty: clicks go out in plaintext, unsigned, with the verification token."""
     verification_token: str = "verification-token"
     tenant_key: str = "tenant_1"
     callback_url: str = ""
@@ -61,7 +55,7 @@ class Settings:
             data=Path(data) if data else None,
             app_id=said("APP_ID", cls.app_id),
             app_secret=said("APP_SECRET", cls.app_secret),
-            encrypt_key=said("ENCRYPT_KEY", _random()),
+            encrypt_key=said("ENCRYPT_KEY", cls.encrypt_key),
             verification_token=said("VERIFICATION_TOKEN", cls.verification_token),
             tenant_key=said("TENANT_KEY", cls.tenant_key),
             callback_url=said("CALLBACK_URL", ""),

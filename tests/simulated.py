@@ -21,9 +21,6 @@ from fastapi import FastAPI, Request, Response
 
 from simulator import Settings, Simulator, create_app
 
-KEY = "encrypt-key"
-"""What deliveries are encrypted with, where a test opens them."""
-
 
 class _Server(uvicorn.Server):
     """A server inside a test leaves the signals to the test."""
@@ -132,7 +129,7 @@ class Webhook:
     received: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
     answer: Answering | None = None
 
-    def opened(self, key: str = KEY, index: int = -1) -> dict[str, Any]:
+    def opened(self, key: str = "encrypt-key", index: int = -1) -> dict[str, Any]:
         """A delivery, decrypted by other code than the simulator's."""
         sealed = base64.b64decode(json.loads(self.received[index][1])["encrypt"])
         cipher = Cipher(algorithms.AES(hashlib.sha256(key.encode()).digest()), modes.CBC(sealed[:16])).decryptor()

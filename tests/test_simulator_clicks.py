@@ -16,7 +16,7 @@ from fastapi.responses import StreamingResponse
 
 from simulator import Settings
 from simulator.delivery import encrypt, signature
-from tests.simulated import KEY, Feishu, Webhook, button, card, feishu, form, text, webhook
+from tests.simulated import Feishu, Webhook, button, card, feishu, form, text, webhook
 
 APPROVE = {"approval_id": "a1", "decision": "approve"}
 _REASON = {"tag": "input", "name": "reason", "max_length": 10}
@@ -30,7 +30,7 @@ async def _hook() -> AsyncIterator[Webhook]:
 
 @pytest.fixture(name="platform", scope="module")
 async def _platform(hook: Webhook) -> AsyncIterator[Feishu]:
-    async with feishu(Settings(callback_url=hook.url, encrypt_key=KEY, limits=False, click_timeout=30)) as running:
+    async with feishu(Settings(callback_url=hook.url, limits=False, click_timeout=30)) as running:
         yield running
 
 
@@ -61,7 +61,7 @@ async def test_a_click_arrives_sealed_signed_and_complete(platform: Feishu, hook
     assert (result["delivered"], result["status"], result["error"]) == (True, 200, None)
     assert result["toast"] == {"type": "success", "content": "Approved", "i18n": {"zh_cn": "已批准"}}
     ((headers, body),) = hook.received
-    signed = headers["x-lark-request-timestamp"] + headers["x-lark-request-nonce"] + KEY
+    signed = headers["x-lark-request-timestamp"] + headers["x-lark-request-nonce"] + "encrypt-key"
     assert headers["x-lark-signature"] == hashlib.sha256(signed.encode() + body).hexdigest()
 
     event = hook.opened()
@@ -202,7 +202,7 @@ async def test_a_slow_answer_is_an_error_and_the_click_is_not_repeated(hook: Web
         return Response("{}")
 
     hook.answer = late
-    async with feishu(Settings(callback_url=hook.url, encrypt_key=KEY, click_timeout=0.5)) as hasty:
+    async with feishu(Settings(callback_url=hook.url, click_timeout=0.5)) as hasty:
         message_id = await hasty.sent(card(button(APPROVE)))
         result = await hasty.click(message_id, value=APPROVE)
     gate.set()
@@ -229,7 +229,7 @@ async def test_a_webhook_may_restart_between_two_clicks() -> None:
     async with webhook() as first:
         url = first.url
     port = httpx.URL(url).port or 0
-    async with feishu(Settings(callback_url=url, encrypt_key=KEY)) as platform:
+    async with feishu(Settings(callback_url=url)) as platform:
         message_id = await platform.sent(card(button(APPROVE)))
         for _ in range(2):
             async with webhook(port) as hook:

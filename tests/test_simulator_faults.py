@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from simulator import Settings
-from tests.simulated import KEY, Feishu, Webhook, button, card, feishu, webhook
+from tests.simulated import Feishu, Webhook, button, card, feishu, webhook
 
 
 @pytest.fixture(name="hook", scope="module")
@@ -20,7 +20,7 @@ async def _hook() -> AsyncIterator[Webhook]:
 
 @pytest.fixture(name="platform", scope="module")
 async def _platform(hook: Webhook) -> AsyncIterator[Feishu]:
-    async with feishu(Settings(callback_url=hook.url, encrypt_key=KEY, limits=False)) as running:
+    async with feishu(Settings(callback_url=hook.url, limits=False)) as running:
         yield running
 
 

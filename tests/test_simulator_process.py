@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 import asyncio
 import os
-import re
 import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -18,7 +16,7 @@ import pytest
 
 from simulator import BadSettings, Settings
 from tests.nursery import Started, spawn
-from tests.simulated import KEY, button, card, feishu, webhook
+from tests.simulated import button, card, feishu, webhook
 
 ROOT = Path(__file__).parent.parent
 OURS = {"assent", "workflows", "activities", "cards", "ledger", "workers"}
@@ -85,7 +83,7 @@ async def test_a_busy_port_is_named_with_the_way_out() -> None:
 
 async def test_a_second_start_finds_everything_again(tmp_path: Path) -> None:
     async with webhook() as hook:
-        settings = Settings(data=tmp_path / "deep" / "simulator.db", callback_url=hook.url, encrypt_key=KEY)
+        settings = Settings(data=tmp_path / "deep" / "simulator.db", callback_url=hook.url)
         async with feishu(settings) as first:
             uploaded = await first.call(
                 "POST",
@@ -156,24 +154,7 @@ def test_the_environment_says_it_all(tmp_path: Path) -> None:
     )
     assert (said.port, said.data, said.app_id, said.encrypt_key) == (8499, tmp_path / "x.db", "cli_x", "")
     assert (said.app_secret, said.limits, len(said.links)) == ("secret", False, 1)
-    assert replace(Settings.from_environment({}), encrypt_key="") == Settings(encrypt_key="")
-
-
-async def test_without_a_key_it_makes_one_each_time_and_says_which() -> None:
-    keys: set[str] = set()
-    for _ in range(2):
-        async with process(PORT=str(free_port())) as running:
-            assert running.stdout is not None
-            await running.stdout.readline()
-            said = re.fullmatch(r"Its Encrypt Key is (\S{32}); .*\n", (await running.stdout.readline()).decode())
-            assert said
-            keys.add(said[1])
-    assert len(keys) == 2
-    async with process(PORT=str(free_port()), ENCRYPT_KEY="given-key") as told:
-        assert told.stdout is not None
-        await told.stdout.readline()
-        told.send_signal(signal.SIGTERM)
-        assert "given-key" not in (await told.stdout.read()).decode(), "who gives one need not be told"
+    assert Settings.from_environment({}) == Settings()
 
 
 def test_it_imports_nothing_of_ours() -> None:

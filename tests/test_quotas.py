@@ -242,7 +242,11 @@ async def test_a_chat_that_was_shown_enough_is_429_and_shown_no_more(
         third = call(tmp_path, requester=requester, chat_id="oc_team", approval_id="third")
         over = await http.post("/v1/approvals", json=third)
         problem = over.json()
-        assert (over.status_code, problem["code"], problem["quota"]) == (429, "quota_exceeded", "chat_requests_per_hour")
+        assert (over.status_code, problem["code"], problem["quota"]) == (
+            429,
+            "quota_exceeded",
+            "chat_requests_per_hour",
+        )
         assert (problem["limit"], over.headers["Retry-After"]) == (2, str(problem["retry_after"]))
         assert 1 <= problem["retry_after"] <= 3600
         elsewhere = await http.post("/v1/approvals", json={**third, "chat_id": "oc_ops"})

@@ -53,10 +53,16 @@ class Person(Frozen):
         return Likeness.OTHER if self.tenant_key and other.tenant_key else Likeness.UNKNOWN
 
     def named(self, identity: Identity) -> Identity:
-        """The identity with what is known beside it; what it says itself stays."""
-        found = {kind: value for kind, _, value in (key.partition(":") for key in sorted(self.keys, reverse=True))}
-        said = identity.model_dump(exclude_none=True)
-        return Identity.model_validate({**found, **said})
+        """The identity with what is known beside it; what it says itself stays.
+
+        Of a kind of which several are known, such as a user_id that was changed, none is added: the one that is no
+        longer theirs would contradict whatever they do.
+        """
+        known: dict[str, list[str]] = {}
+        for kind, _, value in (key.partition(":") for key in self.keys):
+            known.setdefault(kind, []).append(value)
+        found = {kind: values[0] for kind, values in known.items() if len(values) == 1}
+        return Identity.model_validate({**found, **identity.model_dump(exclude_none=True)})
 
 
 def _likeness(one: Set[str], other: Set[str]) -> Likeness:

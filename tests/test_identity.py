@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from assent import Approvers, Identity
+from assent.persons import Person
 from tests.properties import unhurried
 
 IDS = st.none() | st.sampled_from(["a", "b"])
@@ -169,3 +170,14 @@ def test_approvers_without_people_are_refused_however_they_are_declared() -> Non
 def test_approvers_survive_json() -> None:
     for approvers in (Approvers(), Approvers.of("anyone"), Approvers.of([ME, OTHER])):
         assert Approvers.model_validate_json(approvers.model_dump_json()) == approvers
+
+
+def test_of_a_kind_of_which_several_ids_are_known_none_is_added() -> None:
+    """One of them is no longer theirs, and would keep them from deciding for themselves."""
+    known = frozenset({"open_id:ou_1", "union_id:on_1", "user_id:old", "user_id:new"})
+    person = Person.of(Identity(open_id="ou_1"), known=known)
+    named = person.named(Identity(open_id="ou_1"))
+    assert named == Identity(open_id="ou_1", union_id="on_1")
+    for user_id in ("old", "new"):
+        assert named.is_same_person(Identity(open_id="ou_1", union_id="on_1", user_id=user_id))
+    assert person.named(Identity(user_id="new")) == Identity(open_id="ou_1", union_id="on_1", user_id="new")

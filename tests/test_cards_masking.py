@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
-from collections.abc import Callable
-from types import FrameType
 from typing import Annotated, Any
 
 import pytest
@@ -21,6 +18,7 @@ from assent.masking import MASK, Mask
 from assent.messages import Examined, FrozenCall, ToolCall
 from cards import BundledCall, ReviewShowing, Showing, bundle_card, card, overflow, review_card, settled_notice
 from tests.conftest import ME
+from tests.counting import lines
 from tests.ledgers import edited
 from tests.properties import unhurried
 from tests.test_cards import APPROVED, NOW, REJECTED, WORDING, plan
@@ -223,7 +221,7 @@ def test_hiding_costs_what_values_and_text_weigh(values: int, like: bool) -> Non
     mask = Mask(json.dumps({"arguments": {"s": secrets}}), ("s",))
     mask.text("once")
     texts = [f"{'same' if like else ''}{n:08}y " * 4 for n in range(2000)]
-    steps = counted(lambda: [mask.text(text) for text in texts])
+    steps = lines(lambda: [mask.text(text) for text in texts])
     assert steps < 60 * sum(map(len, texts)), "some steps for each character, whatever is looked for"
 
 
@@ -231,26 +229,8 @@ def test_a_text_that_is_made_to_be_slow_is_hidden_whole() -> None:
     secrets = ["same" + "x" * n for n in range(1, 3000)]
     mask = Mask(json.dumps({"arguments": {"s": secrets}}), ("s",))
     text = "samey" * 20_000
-    assert counted(lambda: mask.text(text)) < 100 * len(text)
+    assert lines(lambda: mask.text(text)) < 100 * len(text)
     assert mask.text(text).endswith(MASK)
-
-
-def counted(work: Callable[[], Any]) -> int:
-    """How many lines of Python a piece of work runs through."""
-    lines = 0
-
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal lines
-        lines += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return lines
 
 
 def printed(page: Any) -> str:

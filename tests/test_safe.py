@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
-from types import FrameType
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from assent.safe import markdown, markdown_start, one_line, shortened, visible
+from tests.counting import calls
 from tests.properties import unhurried
 
 FSI, PDI = "\u2068", "\u2069"
@@ -144,21 +144,6 @@ def test_the_start_of_a_text_fits_and_breaks_no_entity(text: str) -> None:
 def test_what_passes_for_latin_costs_what_the_text_weighs() -> None:
     """Every character is looked at a fixed number of times, however tokens and words are cut."""
 
-    def steps(text: str) -> int:
-        count = 0
-
-        def profile(frame: FrameType, event: str, argument: object) -> None:
-            nonlocal count
-            count += event in ("call", "c_call")
-
-        before = sys.getprofile()
-        sys.setprofile(profile)
-        try:
-            one_line(text)
-        finally:
-            sys.setprofile(before)
-        return count
-
     for shape in ("p\u0430", "a \u0430 ", "\uff50-a", "\u09ea0.", "\u0430.a", "x\u2024"):
-        once, twice = steps(shape * 2000), steps(shape * 4000)
+        once, twice = (calls(partial(one_line, shape * count)) for count in (2000, 4000))
         assert twice <= 2.2 * once + 100, shape

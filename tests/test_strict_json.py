@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
-import sys
 import tracemalloc
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -16,6 +14,7 @@ from assent import strict_json, typed
 from assent.errors import Unhashable
 from assent.fields import _json as typed_in_a_form
 from assent.payload import MAX_DEPTH, canonical_json
+from tests.counting import calls
 
 MOST_PER_BYTE = 120
 """Bytes of memory that a byte of JSON may cost: an empty object is two characters and 72 bytes."""
@@ -60,23 +59,6 @@ def only_open(size: int) -> str:
 SHAPES = [long_names, deep, empty_objects, many_names, a_repeated_name, escapes, a_string_without_end, only_open]
 
 
-def _steps(parse: Callable[[], Any]) -> int:
-    """How many functions are called, Python's and C's."""
-    count = 0
-
-    def profile(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        parse()
-    finally:
-        sys.setprofile(before)
-    return count
-
-
 def _peak(parse: Callable[[], Any]) -> int:
     gc.collect()
     tracemalloc.start()
@@ -102,7 +84,7 @@ def _reading(text: str, exact: bool) -> Callable[[], Any]:
 def test_twice_the_text_costs_twice_as_much(shape: Callable[[int], str], exact: bool) -> None:
     small, large = shape(30_000), shape(60_000)
     by = len(large) / len(small)
-    once, again = _steps(_reading(small, exact)), _steps(_reading(large, exact))
+    once, again = calls(_reading(small, exact)), calls(_reading(large, exact))
     assert again <= 1.3 * by * once + 100
     little, more = _peak(_reading(small, exact)), _peak(_reading(large, exact))
     assert more <= 1.6 * by * little + 10_000  # dictionaries double

@@ -55,7 +55,6 @@ class Planner:
         self._settings = settings
         self._secrets = CallbackSecrets(settings)
         self._policy = policy
-        self._secrets = CallbackSecrets(settings)
 
     async def plan(self, preparation: Preparation) -> Plan:
         """The plan of a request. Raises InvalidRequest where it can never run."""

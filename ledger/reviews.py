@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -48,15 +49,25 @@ _TOLD_WITHIN = timedelta(minutes=2)
 """How long a review may take to tell everybody before it is looked whether it is still there."""
 
 
-class Orphan(Frozen):
+class Begun(Frozen):
+    """A call that was begun, as its claim knows it."""
+
+    plan: Plan
+    idempotency_key: str
+    begun_with: str | None
+    """What it was begun with that stands in no plan."""
+
+    @property
+    def call(self) -> ToolCall:
+        circumstances: dict[str, Any] = json.loads(self.begun_with) if self.begun_with else {}
+        return ToolCall.of(self.plan, **circumstances).model_copy(update={"idempotency_key": self.idempotency_key})
+
+
+class Orphan(Begun):
     """A claim that was begun long ago, and of whose end nobody knows."""
 
     consent: str
-    idempotency_key: str
-    plan: Plan
     began_at: datetime
-    begun_with: str | None
-    """What the call was begun with that stands in no plan."""
     is_given_up: bool
     """Whether it is on record that nobody knows; if not, the claim still says that it runs."""
 
@@ -65,12 +76,8 @@ class Orphan(Frozen):
         return self.began_at + self.plan.timeout + self.plan.heartbeat_timeout
 
 
-class Untold(Frozen):
+class Untold(Begun):
     """A call that is settled, while somebody may not have been told."""
-
-    plan: Plan
-    idempotency_key: str
-    begun_with: str | None
 
 
 async def sights(connection: AsyncConnection, approval_id: str) -> tuple[Sight, ...]:
@@ -109,7 +116,7 @@ async def wait_of(connection: AsyncConnection, approval_id: str, namespace: str 
         count=await count_waiting(connection, root.consent),
         some=tuple(await first_waiting(connection, root.consent)),
         retries=await _count_retries(connection, root.idempotency_key),
-        retry=await _retry_to_make(connection, root.idempotency_key, namespace)
+        retry=await promised_retry(connection, root.idempotency_key, namespace)
         if root.state == ClaimState.UNKNOWN
         else None,
         told=await is_told(connection, root.consent),
@@ -178,26 +185,18 @@ async def resolve(connection: AsyncConnection, call: ToolCall, content: Content,
     return found_out.model_copy(update={"kind": ReportKind.REPLAYED})
 
 
-async def promised_retry(connection: AsyncConnection, idempotency_key: str) -> Retry | None:
-    """The retry of a key that an operator was promised and that nobody has made."""
-    row = await _promised(connection, idempotency_key)
-    return _retry_of(row) if row is not None else None
+async def promised_retry(
+    connection: AsyncConnection, idempotency_key: str, namespace: str | None = None
+) -> Retry | None:
+    """The retry of a key that an operator was promised and that nobody has made.
 
-
-async def _retry_to_make(connection: AsyncConnection, idempotency_key: str, namespace: str | None) -> Retry | None:
-    """That retry, if it is for a review of this namespace to make: of two reviews of one key, one does."""
-    row = await _promised(connection, idempotency_key)
-    is_ours = row is not None and (row.namespace is None or namespace is None or row.namespace == namespace)
-    return _retry_of(row) if row is not None and is_ours else None
-
-
-async def _promised(connection: AsyncConnection, idempotency_key: str) -> Row[Any] | None:
+    namespace: only if it is for a review of this one to make: of two reviews of one key, one does.
+    """
     made = exists().where(claims.c.consent == retries.c.consent)
     found = select(retries).where(retries.c.idempotency_key == idempotency_key, ~made).order_by(retries.c.asked_at)
-    return (await connection.execute(found.limit(1))).first()
-
-
-def _retry_of(row: Row[Any]) -> Retry:
+    row = (await connection.execute(found.limit(1))).first()
+    if row is None or (namespace is not None and row.namespace not in (None, namespace)):
+        return None
     return Retry(consent=row.consent, ruling=Ruling.model_validate_json(row.ruling))
 
 
@@ -264,7 +263,8 @@ async def untold(connection: AsyncConnection, namespace: str, now: datetime) -> 
 async def _move(connection: AsyncConnection, root: Row[Any], examination: Examination) -> bool:
     """Let the claim say what was found out, if it says "unknown"; tells whether it is this that it says now."""
     ruling, report = examination.ruling, examination.report
-    if ruling is not None and ruling.retries not in (None, await _count_retries(connection, root.idempotency_key)):
+    seen = ruling.retries if ruling is not None else None
+    if seen is not None and seen != await _count_retries(connection, root.idempotency_key):
         return False
     unknown = update(claims).where(claims.c.consent == root.consent, claims.c.state == ClaimState.UNKNOWN)
     if ruling is not None and ruling.kind is RulingKind.EXECUTED:

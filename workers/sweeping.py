@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
@@ -18,7 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from assent import names
 from assent.contracts import Outcome
-from assent.messages import Announcement, Closing, Conclusion, FrozenCall, Member, ReportKind, ToolCall
+from assent.messages import Announcement, Closing, Conclusion, FrozenCall, Member, ReportKind
 from assent.settings import Settings
 from ledger import Ledger, Open, Orphan, Untold
 
@@ -154,9 +153,7 @@ async def _is_running(client: Client, workflow_id: str) -> bool:
 
 async def _open_review(client: Client, found: Orphan | Untold, why: str) -> None:
     """Open the review of a call, as it was begun, or let the one that is open look again."""
-    now, plan, key = datetime.now(UTC), found.plan, found.idempotency_key
-    begun_with: dict[str, Any] = json.loads(found.begun_with) if found.begun_with else {}
-    call = ToolCall.of(plan, **begun_with).model_copy(update={"idempotency_key": key})
+    now, plan, key, call = datetime.now(UTC), found.plan, found.idempotency_key, found.call
     decided_by = call.approved_by[-1] if call.approved_by else None
     await client.start_workflow(
         names.FROZEN_REVIEW,

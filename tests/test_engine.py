@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from assent.contracts import Request
 from ledger import Ledger, engine, migrate, verifying
 from ledger.engine import reading, snapshot, writing
+from ledger.schema import VERSION
 from tests.conftest import ME, new_database
 from tests.parts import until
 from tests.test_audit import NOW, conclusion, entry
@@ -146,6 +147,7 @@ async def test_verify_thinks_for_longer_than_a_transaction_of_the_service_may(
 
 async def test_an_upgrade_takes_longer_than_a_statement_of_the_service_may(ledger: Ledger, hurried: Ledger) -> None:
     await held_up(ledger, f"SELECT pg_advisory_xact_lock({migrate._MIGRATING})", hurried.upgrade())
+    assert await hurried.version() == VERSION
 
 
 async def test_all_heads_take_longer_than_a_statement_of_the_service_may(ledger: Ledger, hurried: Ledger) -> None:

@@ -15,7 +15,8 @@ from activities.breaker import Lanes, TurnedAway
 from activities.callback_secrets import CallbackSecrets
 from assent import names
 from assent.bounded_http import PLAIN
-from assent.messages import Announcement, ClosingHead
+from assent.contracts.audit import ClosingHead
+from assent.contracts.conclude import Announcement
 from assent.payload import sha256
 from assent.webhooks import signed
 

@@ -13,23 +13,16 @@ from temporalio.exceptions import ApplicationError
 from activities.cards import CardActivities
 from activities.planning import Planner, Unresolved
 from assent import names
-from assent.contracts import Identity
+from assent.contracts.audit import AuditBatch
+from assent.contracts.conclude import Conclusion, Settled
+from assent.contracts.execute import Closing, Report
+from assent.contracts.grants import RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.prepare import Preparation, Prepared
+from assent.contracts.quotas import Limits
+from assent.contracts.recall import Recall, Recalled, RecallKind
+from assent.contracts.release import Release
 from assent.errors import InvalidRequest
-from assent.messages import (
-    AuditBatch,
-    Closing,
-    Conclusion,
-    Preparation,
-    Prepared,
-    Recall,
-    Recalled,
-    RecallKind,
-    Release,
-    Report,
-    RevokedKind,
-    Settled,
-)
-from assent.quotas import Limits
 from assent.settings import Settings
 from cards import SIGNED
 from ledger import Ledger

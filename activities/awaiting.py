@@ -8,8 +8,14 @@ from temporalio import activity
 
 from activities.cards import later
 from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
-from assent.awaiting import REPLY_INBOX, Enquiry, inbox_reply_workflow
-from assent.contracts import Address, Approvers, Identity, Plan, ResultReview, Stage
+from assent.contracts.address import Address
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import Stage
+from assent.contracts.identity import Identity
+from assent.contracts.inbox import Enquiry
+from assent.contracts.permission import ResultReview
+from assent.contracts.plan import Plan
+from assent.names import REPLY_INBOX, inbox_reply_workflow
 from assent.payload import sha256
 from assent.settings import Settings
 from cards import Wording

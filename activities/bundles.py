@@ -11,8 +11,9 @@ from activities.cards import later, prompt, together
 from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
 from activities.showings import Showings, Standing
 from assent import names
-from assent.contracts import Address, Status
-from assent.messages import BundleDelivered, BundleShown, Member, SharedCard, Sheet
+from assent.contracts.address import Address
+from assent.contracts.bundles import BundleDelivered, BundleShown, Member, SharedCard, Sheet
+from assent.contracts.status import Status
 from cards import BundledCall, bundle_card, may_be_bundled
 from ledger import Ledger, Message, MessageKind, Record, Shown, bundle_slot
 

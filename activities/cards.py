@@ -18,8 +18,8 @@ from activities.breaker import hurried
 from activities.feishu import Feishu, FeishuError, FeishuRefused, FeishuSilent, FeishuUnavailable, Sent
 from activities.showings import Face, Showings, Standing
 from assent import names
-from assent.contracts import Address
-from assent.messages import CardKind, Delivered, Delivery, Revision
+from assent.contracts.address import Address
+from assent.contracts.deliver import CardKind, Delivered, Delivery, Revision
 from cards import Wording
 from ledger import Ledger, Message, MessageKind, Record, Shown, Slot
 

@@ -28,7 +28,9 @@ from activities.feishu_token import Granted, Token
 from activities.limits import Memory, Pacer, TooLate
 from assent import bounded_http
 from assent.bounded_http import PLAIN
-from assent.contracts import Address, Frozen, Identity
+from assent.contracts.address import Address
+from assent.contracts.identity import Identity
+from assent.contracts.values import Frozen
 from assent.settings import Settings
 
 __all__ = ["Feishu", "FeishuError", "FeishuRefused", "FeishuSilent", "FeishuUnavailable", "Sent"]

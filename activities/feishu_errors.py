@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from pydantic import ValidationError
 
-from assent.contracts import Frozen
+from assent.contracts.values import Frozen
 from assent.errors import AssentError
 
 TOKEN_REFUSED = frozenset({99991663, 99991664, 99991665})

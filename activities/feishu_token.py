@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from assent.contracts import Frozen
+from assent.contracts.values import Frozen
 
 _log = logging.getLogger(__name__)
 _AHEAD = 20 * 60.0

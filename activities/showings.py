@@ -8,8 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from activities.links import review_url
-from assent.contracts import Identity, Judged, Plan, Progress, Stage, Status, VerdictKind
-from assent.messages import Revision, Sight
+from assent.contracts.decision import Judged, Stage, VerdictKind
+from assent.contracts.deliver import Revision
+from assent.contracts.identity import Identity
+from assent.contracts.plan import Plan
+from assent.contracts.review import Sight
+from assent.contracts.state import Progress
+from assent.contracts.status import Status
 from assent.payload import sha256
 from cards import (
     Attachment,

@@ -3,34 +3,20 @@
 from typing import TYPE_CHECKING, Any
 
 from assent.client import Assent
-from assent.contracts import (
-    Approvers,
-    Decision,
-    DecisionKind,
-    Edit,
-    Execution,
-    Grant,
-    Identity,
-    Outcome,
-    Permission,
-    Phase,
-    Progress,
-    Remember,
-    ResultReview,
-    Risk,
-    Ruled,
-    RuledKind,
-    Ruling,
-    RulingKind,
-    Settlement,
-    Stage,
-    State,
-    Status,
-    Surface,
-    Verdict,
-    VerdictKind,
-    WhenPending,
-)
+from assent.contracts.approvers import Approvers
+from assent.contracts.audit import AuditRecord
+from assent.contracts.decision import Decision, DecisionKind, Remember, Stage, Verdict, VerdictKind
+from assent.contracts.grants import Grant, RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.outcome import Outcome
+from assent.contracts.permission import Execution, Permission, ResultReview
+from assent.contracts.plan import Edit
+from assent.contracts.request import WhenPending
+from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind, Settlement
+from assent.contracts.state import Progress, State
+from assent.contracts.status import Phase, Status
+from assent.contracts.values import Surface
 from assent.door import Approval, FrozenReview, ToolDescription
 from assent.errors import (
     ApprovalConflict,
@@ -49,7 +35,6 @@ from assent.errors import (
     Unhashable,
 )
 from assent.handle import ApprovalHandle
-from assent.messages import AuditRecord, RevokedKind
 from assent.reader import LedgerReader
 from assent.sync import SyncApproval, SyncAssent
 from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import httpx
 
-from assent.contracts import Frozen
+from assent.contracts.values import Frozen
 
 PLAIN = {"Accept-Encoding": "identity"}
 """Asks for bytes as they are: a compressed kilobyte can stand for a megabyte."""

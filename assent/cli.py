@@ -16,7 +16,9 @@ from pydantic import TypeAdapter
 from rich.console import RenderableType
 
 from assent import __version__, tables, typed
-from assent.contracts import Id, Identity, VerdictKind
+from assent.contracts.decision import VerdictKind
+from assent.contracts.identity import Identity
+from assent.contracts.values import Id
 from assent.errors import InvalidRequest
 from assent.remote import HttpDoor
 from assent.remote_reader import HttpReader

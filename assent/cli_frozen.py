@@ -9,7 +9,10 @@ import click
 
 from assent import cli, listings, prompts, sentences, tables, typed
 from assent.client import Assent
-from assent.contracts import Identity, Ruled, RuledKind, RulingKind, State, Surface
+from assent.contracts.identity import Identity
+from assent.contracts.ruling import Ruled, RuledKind, RulingKind
+from assent.contracts.state import State
+from assent.contracts.values import Surface
 from assent.temporal_door import TemporalDoor
 
 _RULINGS = {"executed": RulingKind.EXECUTED, "not-executed": RulingKind.NOT_EXECUTED, "retry": RulingKind.RETRY}

@@ -9,8 +9,9 @@ from pydantic import TypeAdapter
 
 from assent import cli, listings, sentences, typed
 from assent.client import Assent
-from assent.contracts import Id, Identity, Surface
-from assent.messages import RevokedKind
+from assent.contracts.grants import RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.values import Id, Surface
 from assent.temporal_door import TemporalDoor
 
 _EXITS = {RevokedKind.REVOKED: cli.Exit.DONE, RevokedKind.MISSING: cli.Exit.NOT_FOUND}

@@ -9,7 +9,12 @@ import click
 
 from assent import cli, listings, prompts, sentences, tables, typed
 from assent.client import Assent
-from assent.contracts import DecisionKind, Identity, Phase, Risk, Stage, State, Surface, Verdict, VerdictKind
+from assent.contracts.decision import DecisionKind, Stage, Verdict, VerdictKind
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.state import State
+from assent.contracts.status import Phase
+from assent.contracts.values import Surface
 from assent.errors import InvalidRequest
 from assent.handle import ApprovalHandle
 from assent.inbox import awaits

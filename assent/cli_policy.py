@@ -13,7 +13,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from assent import cli, schema, tables, typed
-from assent.contracts import Identity, Manifest
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest
 from assent.listings import Listing
 from assent.payload import canonical_payload
 from assent.policy import NO_RULES, Asking, Effective, InvalidPolicy, Rules, Trial

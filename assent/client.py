@@ -8,11 +8,16 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from assent.contracts import DEFAULT_TTL, Grant, Identity, Outcome, Phase, State, Status, Surface, WhenPending
+from assent.contracts.grants import Grant, RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.outcome import Outcome
+from assent.contracts.request import DEFAULT_TTL, WhenPending
+from assent.contracts.state import State
+from assent.contracts.status import Phase, Status
+from assent.contracts.values import Surface
 from assent.door import Approval, Door, FrozenReview, ToolDescription, parse_request, parse_requests
 from assent.errors import InvalidRequest
 from assent.handle import ApprovalHandle
-from assent.messages import RevokedKind
 from assent.reader import LedgerReader
 
 if TYPE_CHECKING:

@@ -21,20 +21,13 @@ from assent import cli_frozen, cli_grants, cli_inbox, cli_policy, listings, tabl
 from assent.cli import EXIT_OF_VERDICT, Answer, Exit, cli, command, identity
 from assent.cli import approval_id as approval_id_argument
 from assent.client import Assent
-from assent.contracts import (
-    CallbackUrl,
-    DecisionKind,
-    Id,
-    Identity,
-    Phase,
-    Remember,
-    Settlement,
-    Stage,
-    State,
-    Status,
-    Surface,
-    WhenPending,
-)
+from assent.contracts.decision import DecisionKind, Remember, Stage
+from assent.contracts.identity import Identity
+from assent.contracts.request import CallbackUrl, WhenPending
+from assent.contracts.ruling import Settlement
+from assent.contracts.state import State
+from assent.contracts.status import Phase, Status
+from assent.contracts.values import Id, Surface
 from assent.errors import (
     ApprovalInterrupted,
     ApprovalNotFound,

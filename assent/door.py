@@ -9,26 +9,19 @@ from typing import Any, Protocol, Self
 
 from pydantic import ValidationError
 
-from assent.contracts import (
-    Approvers,
-    Decision,
-    DecisionKind,
-    Frozen,
-    Grant,
-    Identity,
-    Manifest,
-    Outcome,
-    Request,
-    Risk,
-    Ruled,
-    Ruling,
-    Settlement,
-    State,
-    Surface,
-    Verdict,
-)
+from assent.contracts.approvers import Approvers
+from assent.contracts.audit import AuditRecord
+from assent.contracts.decision import Decision, DecisionKind, Verdict
+from assent.contracts.grants import Grant, RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest, Risk
+from assent.contracts.outcome import Outcome
+from assent.contracts.request import Request
+from assent.contracts.ruling import Ruled, Ruling, Settlement
+from assent.contracts.signals import Withdrawal
+from assent.contracts.state import State
+from assent.contracts.values import Frozen, Surface
 from assent.errors import InvalidRequest
-from assent.messages import AuditRecord, RevokedKind, Withdrawal
 from assent.payload import canonical_json, canonical_payload, sha256
 from assent.sizes import DECISION, RULING, size
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from assent import strict_json
-from assent.contracts import Frozen
+from assent.contracts.values import Frozen
 from assent.errors import InvalidRequest, Unhashable
 from assent.payload import MAX_EXACT_INTEGER, refuse_inexact
 

@@ -8,24 +8,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from assent.contracts import (
-    Decision,
-    DecisionKind,
-    Identity,
-    Outcome,
-    Remember,
-    Ruled,
-    Ruling,
-    RulingKind,
-    Settlement,
-    Stage,
-    State,
-    Status,
-    Surface,
-    Verdict,
-)
+from assent.contracts.audit import AuditRecord
+from assent.contracts.decision import Decision, DecisionKind, Remember, Stage, Verdict
+from assent.contracts.identity import Identity
+from assent.contracts.outcome import Outcome
+from assent.contracts.ruling import Ruled, Ruling, RulingKind, Settlement
+from assent.contracts.signals import Withdrawal
+from assent.contracts.state import State
+from assent.contracts.status import Status
+from assent.contracts.values import Surface
 from assent.door import Door, check_decision, check_ruling, invalid
-from assent.messages import AuditRecord, Withdrawal
 from assent.payload import canonical_payload
 from assent.texts import with_sentence
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from assent.contracts import DecisionKind, Identity, Phase, State, VerdictKind
+from assent.contracts.decision import DecisionKind, VerdictKind
+from assent.contracts.identity import Identity
+from assent.contracts.state import State
+from assent.contracts.status import Phase
 
 
 def awaits(state: State, actor: Identity) -> bool:

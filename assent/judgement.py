@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from assent.contracts import Decision, Outcome, Plan, Stage, Status, VerdictKind
-from assent.messages import AuditEntry, AuditEvent, Report, ReportKind
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.decision import Decision, Stage, VerdictKind
+from assent.contracts.execute import Report, ReportKind
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.status import Status
 
 _STATUS_OF = {
     ReportKind.EXECUTED: Status.EXECUTED,

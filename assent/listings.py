@@ -9,7 +9,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from assent.contracts import Grant, Phase, Remember, State
+from assent.contracts.decision import Remember
+from assent.contracts.grants import Grant
+from assent.contracts.state import State
+from assent.contracts.status import Phase
 from assent.door import Approval, FrozenReview
 from assent.tables import SHORT_HASH, UNLIMITED, coloured, span, table_of, text
 

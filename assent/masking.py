@@ -10,8 +10,10 @@ from heapq import merge
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from assent.contracts import Judged, Outcome, Settlement
-from assent.messages import Examined, FrozenCall, LateResult, Sight
+from assent.contracts.decision import Judged
+from assent.contracts.outcome import Outcome
+from assent.contracts.review import Examined, FrozenCall, LateResult, Sight
+from assent.contracts.ruling import Settlement
 
 MASK = "•••"
 """What stands in the place of a sensitive value."""

@@ -21,6 +21,7 @@ RECALL = "Recall"
 ANNOUNCING = "Announcing"
 SHOWING = "Showing"
 BUNDLE = "Bundle"
+INBOX_REPLY = "InboxReply"
 
 PREPARE = "prepare"
 RESOLVE = "resolve"
@@ -42,6 +43,7 @@ REMEMBER = "remember"
 RELEASE = "release"
 DELIVER_BUNDLE = "deliver_bundle"
 SHOW_BUNDLE = "show_bundle"
+REPLY_INBOX = "reply_inbox"
 
 DECIDE = "decide"
 CANCEL = "cancel"
@@ -106,3 +108,8 @@ def bundle_workflow(bundle_id: str) -> str:
 
 def settling_workflow(approval_id: str, unique: str) -> str:
     return f"settling/{approval_id}/{unique}"
+
+
+def inbox_reply_workflow(message_id: str) -> str:
+    """One answer for one message, however often the platform tells of it."""
+    return f"inbox-reply/{message_id}"

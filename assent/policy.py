@@ -9,19 +9,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from assent.conditions import ID_KINDS, Condition, Known, NotEvaluable, NotKnown
-from assent.contracts import (
-    Approvers,
-    Execution,
-    Fallback,
-    Frozen,
-    Identity,
-    Manifest,
-    Permission,
-    Plan,
-    Risk,
-    Rule,
-)
-from assent.messages import Policy
+from assent.contracts.approvers import Approvers
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest, Risk
+from assent.contracts.permission import Execution, Fallback, Permission
+from assent.contracts.plan import Plan
+from assent.contracts.policy import Policy, Rule
+from assent.contracts.values import Frozen
 from assent.payload import sha256
 from assent.policy_file import MAX_BYTES, InvalidPolicy, WrittenRule, read
 

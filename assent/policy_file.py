@@ -24,7 +24,12 @@ from pydantic import (
 
 from assent import typed
 from assent.conditions import Condition
-from assent.contracts import MAX_TTL, Approvers, Execution, Fallback, Id, Identity, ResultReview, Risk
+from assent.contracts.approvers import Approvers
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.permission import Execution, Fallback, ResultReview
+from assent.contracts.request import MAX_TTL
+from assent.contracts.values import Id
 from assent.errors import AssentError
 
 MAX_BYTES = 256 * 1024

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from assent.contracts import Frozen
+from assent.contracts.values import Frozen
 from assent.errors import (
     ApprovalConflict,
     ApprovalInterrupted,

@@ -6,9 +6,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from assent.contracts import Frozen, Grant, Identity, Manifest, Outcome, Settlement, State
+from assent.contracts.audit import AuditRecord
+from assent.contracts.grants import Grant
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest
+from assent.contracts.outcome import Outcome
+from assent.contracts.policy import Policy
+from assent.contracts.review import ReviewRecord
+from assent.contracts.ruling import Settlement
+from assent.contracts.state import State
+from assent.contracts.values import Frozen
 from assent.errors import Unavailable
-from assent.messages import AuditRecord, Policy, ReviewRecord
 
 CHUNK = 1024 * 1024
 """How many bytes of a stored result are held at once."""

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from assent.contracts import (
-    DecisionKind,
-    Identity,
-    Ruled,
-    RuledKind,
-    RulingKind,
-    Settlement,
-    Stage,
-    Status,
-    Verdict,
-    VerdictKind,
-)
-from assent.messages import RevokedKind
+from assent.contracts.decision import DecisionKind, Stage, Verdict, VerdictKind
+from assent.contracts.grants import RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.ruling import Ruled, RuledKind, RulingKind, Settlement
+from assent.contracts.status import Status
 from assent.safe import one_line
 
 

@@ -10,10 +10,15 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from assent.client import Assent
-from assent.contracts import DecisionKind, Grant, Identity, Outcome, Ruled, RulingKind, Settlement, State, Verdict
+from assent.contracts.audit import AuditRecord
+from assent.contracts.decision import DecisionKind, Verdict
+from assent.contracts.grants import Grant, RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.outcome import Outcome
+from assent.contracts.ruling import Ruled, RulingKind, Settlement
+from assent.contracts.state import State
 from assent.door import Approval, FrozenReview, ToolDescription
 from assent.handle import ApprovalHandle
-from assent.messages import AuditRecord, RevokedKind
 
 _Result = TypeVar("_Result")
 

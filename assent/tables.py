@@ -13,18 +13,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from assent.contracts import (
-    Approvers,
-    Edit,
-    Judged,
-    Outcome,
-    Progress,
-    Rule,
-    Settlement,
-    State,
-    Status,
-    VerdictKind,
-)
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import Judged, VerdictKind
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Edit
+from assent.contracts.policy import Rule
+from assent.contracts.ruling import Settlement
+from assent.contracts.state import Progress, State
+from assent.contracts.status import Status
 from assent.masking import MASK, Mask
 from assent.safe import one_line
 from assent.sentences import happened, settler

@@ -24,23 +24,24 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 from assent import names
-from assent.contracts import (
-    Decision,
-    Grant,
-    Identity,
-    Manifest,
-    Outcome,
-    Phase,
-    Request,
-    Ruled,
-    Ruling,
-    Settlement,
-    State,
-    Status,
-    Surface,
-    Verdict,
-    VerdictKind,
-)
+from assent.contracts.audit import AuditRecord
+from assent.contracts.bundles import BundleAsked
+from assent.contracts.carried import Asked
+from assent.contracts.decision import Decision, Verdict, VerdictKind
+from assent.contracts.grants import Grant, RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest
+from assent.contracts.outcome import Outcome
+from assent.contracts.policy import Policy
+from assent.contracts.quotas import AgentLimits
+from assent.contracts.recall import LateDecision, Recall, Recalled, RecallKind
+from assent.contracts.request import Request
+from assent.contracts.review import FrozenStanding
+from assent.contracts.ruling import Ruled, Ruling, Settlement
+from assent.contracts.signals import VerdictQuestion, Withdrawal
+from assent.contracts.state import State
+from assent.contracts.status import Phase, Status
+from assent.contracts.values import Surface
 from assent.door import Approval, FrozenReview, ToolDescription
 from assent.errors import (
     ApprovalConflict,
@@ -52,21 +53,6 @@ from assent.errors import (
     Unavailable,
 )
 from assent.judgement import after_ending
-from assent.messages import (
-    Asked,
-    AuditRecord,
-    BundleAsked,
-    FrozenStanding,
-    LateDecision,
-    Policy,
-    Recall,
-    Recalled,
-    RecallKind,
-    RevokedKind,
-    VerdictQuestion,
-    Withdrawal,
-)
-from assent.quotas import AgentLimits
 from assent.reader import LedgerReader, Stored
 from assent.safe import markdown_start
 from assent.temporal import NO_SERVER, ended_as, no_answer, unavailable

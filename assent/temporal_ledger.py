@@ -7,10 +7,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from assent.contracts import Grant, Identity, Manifest, Outcome, Phase, Settlement, State
+from assent.contracts.audit import AuditRecord
+from assent.contracts.grants import Grant
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest
+from assent.contracts.outcome import Outcome
+from assent.contracts.policy import Policy
+from assent.contracts.review import ReviewRecord
+from assent.contracts.ruling import Settlement
+from assent.contracts.state import State
+from assent.contracts.status import Phase
 from assent.errors import ApprovalInterrupted, ApprovalNotFound, AssentError, LedgerNeeded, Unavailable
 from assent.inbox import awaits
-from assent.messages import AuditRecord, Policy, ReviewRecord
 from assent.reader import LedgerReader, Stored
 
 _AT_ONCE = 16

@@ -21,10 +21,11 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from assent import names
-from assent.contracts import Ruled, RuledKind, Ruling, Settlement
+from assent.contracts.recall import Recall, Recalled, RecallKind
+from assent.contracts.review import Examined, FrozenCall, FrozenStanding, ReviewRecord
+from assent.contracts.ruling import Ruled, RuledKind, Ruling, Settlement
 from assent.door import FrozenReview
 from assent.errors import AssentError, NotFrozen, RulingRefused, Unavailable
-from assent.messages import Examined, FrozenCall, FrozenStanding, Recall, Recalled, RecallKind, ReviewRecord
 from assent.temporal import NO_SERVER, no_answer, unavailable
 from assent.temporal_ledger import TemporalLedger
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from assent.contracts import Edit, Outcome, Status
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Edit
+from assent.contracts.status import Status
 
 SENTENCES: Mapping[Status, str] = {
     Status.REJECTED: "A person rejected this call. It did not run.",

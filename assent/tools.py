@@ -18,7 +18,11 @@ from pydantic_core import SchemaError
 from pydantic_core.core_schema import DecimalSchema
 
 from assent import names, schema
-from assent.contracts import Approvers, Frozen, Id, Identity, Manifest, Permission, Risk
+from assent.contracts.approvers import Approvers
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest, Risk
+from assent.contracts.permission import Permission
+from assent.contracts.values import Frozen, Id
 from assent.errors import InvalidTool
 from assent.payload import canonical_json
 

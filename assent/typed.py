@@ -13,7 +13,7 @@ import click
 from pydantic import ValidationError
 
 from assent import strict_json
-from assent.contracts import Identity
+from assent.contracts.identity import Identity
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 

@@ -8,29 +8,19 @@ from urllib.parse import quote
 
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
-from assent.contracts import (
-    DEFAULT_TTL,
-    MAX_TTL,
-    CallbackUrl,
-    DecisionKind,
-    Frozen,
-    Grant,
-    Id,
-    Identity,
-    Manifest,
-    Outcome,
-    Phase,
-    Remember,
-    RulingKind,
-    Settlement,
-    Stage,
-    State,
-    Status,
-    Text,
-    WhenPending,
-)
+from assent.contracts.audit import AuditRecord
+from assent.contracts.decision import DecisionKind, Remember, Stage
+from assent.contracts.grants import Grant, RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest
+from assent.contracts.outcome import Outcome
+from assent.contracts.policy import Policy
+from assent.contracts.request import DEFAULT_TTL, MAX_TTL, CallbackUrl, WhenPending
+from assent.contracts.ruling import RulingKind, Settlement
+from assent.contracts.state import State
+from assent.contracts.status import Phase, Status
+from assent.contracts.values import Frozen, Id, Text
 from assent.door import MOST_CALLS, Approval, FrozenReview, ToolDescription
-from assent.messages import AuditRecord, Policy, RevokedKind
 from assent.texts import with_sentence
 
 MAX_WAIT = 60

@@ -7,7 +7,8 @@ import re
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from assent.contracts import Plan, Risk
+from assent.contracts.manifest import Risk
+from assent.contracts.plan import Plan
 from assent.masking import MASK
 from cards.elements import Element, bold, div, markdown, panel, row, tags, to_json, weight
 from cards.safe import markdown as escaped

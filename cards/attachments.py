@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from assent.contracts import Plan
+from assent.contracts.plan import Plan
 from cards.arguments import arguments_of
 from cards.building import left_out
 from cards.masking import hidden_call

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from assent.contracts import Plan, Stage
+from assent.contracts.decision import Stage
+from assent.contracts.plan import Plan
 from cards.arguments import arguments_of, target
 from cards.elements import Element, box, div, markdown, plain, row, to_json
 from cards.framing import framed

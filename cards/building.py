@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assent.contracts import Risk
+from assent.contracts.manifest import Risk
 from cards.arguments import MOST_ROWS, Argument, Fitted, arguments_of, names, target
 from cards.controls import controls, delegation
 from cards.edited import edited

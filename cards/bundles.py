@@ -5,7 +5,11 @@ from __future__ import annotations
 from enum import IntEnum
 from itertools import chain
 
-from assent.contracts import DecisionKind, Execution, Frozen, Plan, Risk
+from assent.contracts.decision import DecisionKind
+from assent.contracts.manifest import Risk
+from assent.contracts.permission import Execution
+from assent.contracts.plan import Plan
+from assent.contracts.values import Frozen
 from cards.arguments import MOST_ROWS, Fitted, arguments_of, as_markdown, fit, target
 from cards.attachments import overflow
 from cards.controls import VALUE_VERSION, ask_twice, button, decision

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from assent.contracts import DecisionKind, Execution, Plan, Remember, Risk, Stage
+from assent.contracts.decision import DecisionKind, Remember, Stage
+from assent.contracts.manifest import Risk
+from assent.contracts.permission import Execution
+from assent.contracts.plan import Plan
 from cards.elements import Element, beside, div, markdown, panel, plain
 from cards.safe import shortened
 from cards.spans import span

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from assent.contracts import Edit
+from assent.contracts.plan import Edit
 from assent.masking import MASK
 from cards.arguments import as_markdown, written
 from cards.elements import Element, box, div, markdown, row

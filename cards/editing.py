@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from assent.contracts import DecisionKind, Plan
+from assent.contracts.decision import DecisionKind
+from assent.contracts.plan import Plan
 from assent.fields import MOST_CHARACTERS, Field, FieldKind, fields_of
 from cards.arguments import names_of
 from cards.controls import ask_twice, button, decision, submits

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from assent.contracts import Plan, Risk
+from assent.contracts.manifest import Risk
+from assent.contracts.plan import Plan
 from cards.arguments import Argument, Fitted, fit
 from cards.elements import NO_ROOM, Element, Room, div, plain, row, summary, tags, to_json, weight
 from cards.wording import Both, Wording

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from assent.contracts import Plan
+from assent.contracts.plan import Plan
 from assent.masking import Mask
 from cards.arguments import written
 from cards.showing import ResultShowing, ReviewShowing, Showing

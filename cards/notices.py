@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from assent.contracts import Plan, Settlement
+from assent.contracts.plan import Plan
+from assent.contracts.ruling import Settlement
 from cards.arguments import arguments_of, target
 from cards.elements import div, markdown, row, to_json
 from cards.framing import TOOL_CHARACTERS, framed, headed

@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from itertools import accumulate
 
-from assent.contracts import Approvers, Identity, Judged, Plan, Progress
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import Judged
+from assent.contracts.identity import Identity
+from assent.contracts.plan import Plan
+from assent.contracts.state import Progress
 from cards.elements import Element, Room, div, local_time, markdown, mention, person, row, weight
 from cards.safe import fitting, one_line, person_id, shortened
 from cards.safe import markdown as escaped

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from assent.contracts import DecisionKind, Fallback, Stage, Status
+from assent.contracts.decision import DecisionKind, Stage
+from assent.contracts.permission import Fallback
+from assent.contracts.status import Status
 from cards.arguments import Argument, Fitted, arguments_of, names, target
 from cards.attachments import barred, both, section
 from cards.controls import bound, button, with_reason

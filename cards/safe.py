@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import SplitResult, quote, urlsplit
 
-from assent.contracts import Identity
+from assent.contracts.identity import Identity
 from assent.safe import markdown as markdown
 from assent.safe import one_line as one_line
 from assent.safe import shortened as shortened

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from assent.contracts import RulingKind
-from assent.messages import Examined, FrozenCall
+from assent.contracts.review import Examined, FrozenCall
+from assent.contracts.ruling import RulingKind
 from cards.controls import MOST_REASON, VALUE_VERSION
 from cards.elements import Element, in_a_row, plain
 from cards.wording import Both, Wording

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from assent.messages import Examined, FrozenCall, LateResult, Sight
+from assent.contracts.review import Examined, FrozenCall, LateResult, Sight
 from cards.arguments import written
 from cards.elements import Element, box, div, local_time, markdown, panel, row
 from cards.paragraphs import paragraph, said

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from sqlalchemy import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
-from assent.messages import ClosingHead
+from assent.contracts.audit import ClosingHead
 from assent.settings import Settings
 from ledger import Ledger, roles
 

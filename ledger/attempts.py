@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Row, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.contracts import Frozen
-from assent.messages import ReportKind
+from assent.contracts.execute import ReportKind
+from assent.contracts.values import Frozen
 from ledger import audit
 from ledger.clock import database_now
 from ledger.engine import insert

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.messages import AuditEntry, AuditRecord
+from assent.contracts.audit import AuditEntry, AuditRecord
 from assent.payload import canonical_json, sha256
 from ledger import crosscheck
 from ledger.clock import database_now

@@ -8,7 +8,7 @@ from datetime import datetime
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.contracts import Manifest
+from assent.contracts.manifest import Manifest
 from ledger import audit
 from ledger.engine import insert
 from ledger.schema import catalogue

@@ -10,8 +10,11 @@ from sqlalchemy import Row, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.content import Content, storable
-from assent.contracts import Frozen, Permission, Status
-from assent.messages import AuditEntry, AuditEvent, Closing, Report, ReportKind, ToolCall
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.execute import Closing, Report, ReportKind, ToolCall
+from assent.contracts.permission import Permission
+from assent.contracts.status import Status
+from assent.contracts.values import Frozen
 from assent.payload import sha256
 from ledger import attempts, audit, grants, policies, requesters
 from ledger.attempts import Holder, held

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.messages import ClosingHead
+from assent.contracts.audit import ClosingHead
 from ledger.schema import seals
 
 _NAMED = seals.c.approval_id, seals.c.entries, seals.c.head, seals.c.outcome_sha256

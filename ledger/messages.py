@@ -9,18 +9,13 @@ from typing import Any
 from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.contracts import (
-    Address,
-    DecisionKind,
-    Frozen,
-    Judged,
-    Outcome,
-    Plan,
-    Settlement,
-    Stage,
-    VerdictKind,
-)
-from assent.messages import AuditEntry, AuditEvent
+from assent.contracts.address import Address
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.decision import DecisionKind, Judged, Stage, VerdictKind
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.ruling import Settlement
+from assent.contracts.values import Frozen
 from assent.payload import sha256
 from ledger import audit
 from ledger.engine import insert, inserted

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from sqlalchemy import delete, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.contracts import Identity
+from assent.contracts.identity import Identity
 from assent.persons import Person, kinds
 from ledger.engine import insert
 from ledger.schema import person_ids

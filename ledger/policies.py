@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.messages import Policy
+from assent.contracts.policy import Policy
 from ledger import audit
 from ledger.engine import insert
 from ledger.schema import policies

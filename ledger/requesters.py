@@ -8,8 +8,10 @@ from typing import Any
 from sqlalchemy import Row, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.contracts import Frozen, Identity, Plan
-from assent.messages import Closing, ToolCall
+from assent.contracts.execute import Closing, ToolCall
+from assent.contracts.identity import Identity
+from assent.contracts.plan import Plan
+from assent.contracts.values import Frozen
 from assent.persons import Likeness, Person
 from ledger import persons
 from ledger.revisions import plan_of

@@ -10,7 +10,9 @@ from sqlalchemy import Row, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.content import Content
-from assent.messages import AuditEvent, Release, Report, ReportKind
+from assent.contracts.audit import AuditEvent
+from assent.contracts.execute import Report, ReportKind
+from assent.contracts.release import Release
 from assent.payload import sha256
 from ledger import audit
 from ledger.schema import ClaimState, claims

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.messages import ReviewRecord
+from assent.contracts.review import ReviewRecord
 from ledger import settlements
 from ledger.revisions import plan_of
 

@@ -10,18 +10,12 @@ from sqlalchemy import Row, exists, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.content import Content, storable
-from assent.contracts import Frozen, Plan, Ruled, RuledKind, Ruling, RulingKind, Settlement, Surface
-from assent.messages import (
-    AuditEntry,
-    AuditEvent,
-    Examination,
-    LateResult,
-    Report,
-    ReportKind,
-    Retry,
-    Sight,
-    ToolCall,
-)
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.execute import Report, ReportKind, ToolCall
+from assent.contracts.plan import Plan
+from assent.contracts.review import Examination, LateResult, Retry, Sight
+from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind, Settlement
+from assent.contracts.values import Frozen, Surface
 from ledger import attempts, audit
 from ledger.approvals import lives_in
 from ledger.claims import answer_entry, execution_entry

@@ -7,7 +7,8 @@ from typing import Any
 from sqlalchemy import Row, Select, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.contracts import Outcome, Plan
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
 from ledger import audit
 from ledger.engine import insert
 from ledger.schema import approvals, revisions

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Row, Select, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.messages import AuditEntry, ClosingHead
+from assent.contracts.audit import AuditEntry, ClosingHead
 from assent.payload import sha256
 from ledger import crosscheck, heads
 from ledger.audit import body_of, seal_hash, stamp

@@ -15,7 +15,7 @@ from temporalio.client import Client
 
 import simulator
 from assent import ApprovalHandle, Decision, DecisionKind, Identity, Outcome, Remember, Stage
-from assent.contracts import Surface
+from assent.contracts.values import Surface
 from ledger import MessageKind, Slot
 from tests.conftest import Service, new_database, open_service
 from tests.parts import until

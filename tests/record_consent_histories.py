@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from assent import ApprovalHandle, Identity, State, names
-from assent.awaiting import INBOX_REPLY, Enquiry, inbox_reply_workflow
+from assent.contracts.inbox import Enquiry
+from assent.names import INBOX_REPLY, inbox_reply_workflow
 from ledger import MessageKind
 from tests.conftest import ME, OPERATOR, Service
 from tests.feishu import APPROVER, REQUESTER, Office

@@ -20,8 +20,8 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from assent import ApprovalConflict, ApprovalHandle, ConversationBusy, Decision, DecisionKind, Identity, names
-from assent.contracts import Request
-from assent.messages import Asked
+from assent.contracts.carried import Asked
+from assent.contracts.request import Request
 from assent.payload import canonical_payload, sha256
 from ledger.engine import writing
 from tests import parts

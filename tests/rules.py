@@ -5,7 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from assent.contracts import Approvers, DecisionKind, Grant, Identity, Manifest, Plan, Remember, Risk
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import DecisionKind, Remember
+from assent.contracts.grants import Grant
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest, Risk
+from assent.contracts.plan import Plan
 from assent.payload import canonical_payload, sha256
 from assent.policy import Asking
 

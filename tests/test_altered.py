@@ -14,7 +14,7 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.tools import ToolActivities
 from assent import ApprovalHandle, ApprovalInterrupted, Registry, names, tool
-from assent.messages import ReportKind, ToolCall
+from assent.contracts.execute import ReportKind, ToolCall
 from assent.tools import registry
 from ledger import Ledger
 from ledger.engine import writing

@@ -12,8 +12,9 @@ import pytest
 from sqlalchemy import text
 
 from assent import Identity, Outcome, Status, Surface
-from assent.contracts import Request
-from assent.messages import AuditBatch, AuditEntry, AuditEvent, Conclusion
+from assent.contracts.audit import AuditBatch, AuditEntry, AuditEvent
+from assent.contracts.conclude import Conclusion
+from assent.contracts.request import Request
 from ledger import Ledger, audit, verifying
 from ledger.engine import writing
 from tests.conftest import ME, Service, new_database

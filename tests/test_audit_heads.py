@@ -14,8 +14,11 @@ import pytest
 from sqlalchemy import text
 
 from assent import Outcome, RulingKind, Status, Surface
-from assent.contracts import DecisionKind, Remember, Request
-from assent.messages import AuditBatch, AuditEntry, AuditEvent, Conclusion, Remembering
+from assent.contracts.audit import AuditBatch, AuditEntry, AuditEvent
+from assent.contracts.conclude import Conclusion
+from assent.contracts.decision import DecisionKind, Remember
+from assent.contracts.grants import Remembering
+from assent.contracts.request import Request
 from assent.payload import canonical_json, sha256
 from ledger import Ledger, crosscheck
 from ledger.engine import reading, writing

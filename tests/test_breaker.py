@@ -18,8 +18,9 @@ from activities.breaker import Breaker, Lanes, NoAnswer, TurnedAway, hurried
 from activities.callback_secrets import CallbackSecrets
 from activities.feishu import Feishu, FeishuSilent
 from assent import Outcome, Status
-from assent.contracts import Address, AddressKind
-from assent.messages import Announcement, ClosingHead
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.audit import ClosingHead
+from assent.contracts.conclude import Announcement
 from assent.settings import Settings
 from tests.parts import until
 

@@ -15,7 +15,7 @@ import workflows.post
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from assent import ApprovalHandle, InvalidRequest, names
-from assent.contracts import Identity
+from assent.contracts.identity import Identity
 from assent.tools import registry
 from cards import BundleClick, Wording, parse_event
 from ledger import MessageKind, bundle_slot

@@ -19,7 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assent import strict_json
-from assent.contracts import DecisionKind, Identity, Stage, Surface
+from assent.contracts.decision import DecisionKind, Stage
+from assent.contracts.identity import Identity
+from assent.contracts.values import Surface
 from cards import (
     BundleClick,
     Challenge,

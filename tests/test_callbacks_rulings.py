@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.contracts import Identity, Ruling, RulingKind, Surface
+from assent.contracts.identity import Identity
+from assent.contracts.ruling import Ruling, RulingKind
+from assent.contracts.values import Surface
 from cards import Click, ForeignClick, RulingClick, UnfitRuling, parse_event
 from tests.properties import unhurried
 from tests.test_callbacks import JSON, NOW, PLAIN, SEALED, TENANT, VALUE, click, opened

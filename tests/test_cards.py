@@ -9,18 +9,13 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import (
-    Approvers,
-    DecisionKind,
-    Identity,
-    Judged,
-    Outcome,
-    Plan,
-    Risk,
-    Status,
-    Verdict,
-    VerdictKind,
-)
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import DecisionKind, Judged, Verdict, VerdictKind
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.status import Status
 from assent.payload import canonical_payload, sha256
 from cards import Attachment, Showing, Wording, card, overflow, toast, unreadable
 from tests.test_cards_rules import check, markdowns, objects, plain_texts

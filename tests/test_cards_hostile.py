@@ -11,22 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.contracts import (
-    Approvers,
-    Edit,
-    Execution,
-    Identity,
-    Outcome,
-    Permission,
-    Plan,
-    Progress,
-    Risk,
-    Rule,
-    Settlement,
-    Status,
-)
+from assent.contracts.approvers import Approvers
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.outcome import Outcome
+from assent.contracts.permission import Execution, Permission
+from assent.contracts.plan import Edit, Plan
+from assent.contracts.policy import Rule
+from assent.contracts.review import Examined
+from assent.contracts.ruling import Settlement
+from assent.contracts.state import Progress
+from assent.contracts.status import Status
 from assent.fields import typed
-from assent.messages import Examined
 from assent.payload import sha256
 from cards import Attachment, ReviewShowing, Showing, card, overflow, review_card, settled_notice
 from cards.safe import markdown, visible

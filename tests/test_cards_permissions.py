@@ -8,25 +8,17 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import (
-    Approvers,
-    DecisionKind,
-    Edit,
-    Execution,
-    Grant,
-    Identity,
-    Judged,
-    Outcome,
-    Permission,
-    Progress,
-    Remember,
-    Risk,
-    Rule,
-    Status,
-    Verdict,
-    VerdictKind,
-)
-from assent.messages import RevokedKind
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import DecisionKind, Judged, Remember, Verdict, VerdictKind
+from assent.contracts.grants import Grant, RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.outcome import Outcome
+from assent.contracts.permission import Execution, Permission
+from assent.contracts.plan import Edit
+from assent.contracts.policy import Rule
+from assent.contracts.state import Progress
+from assent.contracts.status import Status
 from assent.payload import canonical_payload, sha256
 from cards import Attachment, Showing, card, overflow, revoked_toast, toast
 from cards.elements import tags, weight

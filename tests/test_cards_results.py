@@ -8,18 +8,13 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import (
-    Approvers,
-    DecisionKind,
-    Fallback,
-    Identity,
-    Outcome,
-    Progress,
-    Stage,
-    Status,
-    Verdict,
-    VerdictKind,
-)
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import DecisionKind, Stage, Verdict, VerdictKind
+from assent.contracts.identity import Identity
+from assent.contracts.outcome import Outcome
+from assent.contracts.permission import Fallback
+from assent.contracts.state import Progress
+from assent.contracts.status import Status
 from assent.payload import sha256
 from cards import Attachment, ResultShowing, result_card, result_overflow, toast
 from cards.masking import mask_of, readable

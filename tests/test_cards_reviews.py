@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import (
-    Identity,
-    Plan,
-    Risk,
-    RulingKind,
-    Settlement,
-    Surface,
-)
-from assent.messages import Examined, FrozenCall, LateResult, Sight, ToolCall
+from assent.contracts.execute import ToolCall
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.plan import Plan
+from assent.contracts.review import Examined, FrozenCall, LateResult, Sight
+from assent.contracts.ruling import RulingKind, Settlement
+from assent.contracts.values import Surface
 from cards import (
     ReviewShowing,
     Showing,

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from assent import ApprovalHandle, RulingKind, RulingRefused, names
-from assent.contracts import Ruling
+from assent.contracts.ruling import Ruling
 from assent.tools import registry
 from tests import parts
 from tests.clocks import SteppedClock

@@ -15,8 +15,10 @@ from sqlalchemy.exc import IntegrityError
 
 from assent import Approvers, Identity, Risk
 from assent.content import Content
-from assent.contracts import Plan, Request, Status
-from assent.messages import Closing, ReportKind, ToolCall
+from assent.contracts.execute import Closing, ReportKind, ToolCall
+from assent.contracts.plan import Plan
+from assent.contracts.request import Request
+from assent.contracts.status import Status
 from assent.payload import canonical_payload, idempotency_key, scope_key, sha256
 from ledger import ClaimState, Ending, Holder, Ledger, Right
 from ledger.engine import writing

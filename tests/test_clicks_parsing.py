@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.contracts import Decision, DecisionKind, Identity, Remember, Stage
+from assent.contracts.decision import Decision, DecisionKind, Remember, Stage
+from assent.contracts.identity import Identity
 from assent.fields import typed
 from cards import (
     BundleClick,

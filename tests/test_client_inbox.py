@@ -19,7 +19,9 @@ from assent import (
     Status,
     Unavailable,
 )
-from assent.contracts import DecisionKind, Judged, Progress, Rule, VerdictKind
+from assent.contracts.decision import DecisionKind, Judged, VerdictKind
+from assent.contracts.policy import Rule
+from assent.contracts.state import Progress
 from assent.inbox import awaits
 from assent.reader import LedgerReader
 from assent.temporal_ledger import TemporalLedger

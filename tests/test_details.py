@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import Phase, RulingKind, Settlement, State, Surface
-from assent.messages import Examined, LateResult, Sight
+from assent.contracts.review import Examined, LateResult, Sight
+from assent.contracts.ruling import RulingKind, Settlement
+from assent.contracts.state import State
+from assent.contracts.status import Phase
+from assent.contracts.values import Surface
 from assent.payload import canonical_payload
 from tests.conftest import ME
 from tests.test_cards import plan

@@ -41,8 +41,9 @@ from assent import (
     names,
     tools,
 )
-from assent.contracts import Manifest
-from assent.messages import Announcement, ClosingHead
+from assent.contracts.audit import ClosingHead
+from assent.contracts.conclude import Announcement
+from assent.contracts.manifest import Manifest
 from assent.payload import canonical_payload
 from assent.policy import Asking, Rules
 from assent.settings import Settings

@@ -6,7 +6,8 @@ import re
 from datetime import timedelta
 
 from assent import Approvers, Execution, Permission, ResultReview, Tool, tool
-from assent.contracts import Fallback, Plan
+from assent.contracts.permission import Fallback
+from assent.contracts.plan import Plan
 from assent.settings import Settings
 from assent.tools import Registry
 from tests.documents import APPROVERS, GUARANTEES, ROOT, rows, section

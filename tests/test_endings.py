@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from assent import names
-from assent.contracts import Decision, DecisionKind, Outcome, Status
-from assent.messages import Conclusion, Supersession, VerdictQuestion, Withdrawal
+from assent.contracts.conclude import Conclusion
+from assent.contracts.decision import Decision, DecisionKind
+from assent.contracts.outcome import Outcome
+from assent.contracts.signals import Supersession, VerdictQuestion, Withdrawal
+from assent.contracts.status import Status
 from tests.conftest import ME, Service
 from tests.parts import until
 from tests.test_resets import reset

@@ -12,7 +12,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.contracts import Request
+from assent.contracts.request import Request
 from ledger import Ledger, engine, migrate, verifying
 from ledger.engine import reading, snapshot, writing
 from ledger.schema import VERSION

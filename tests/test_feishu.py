@@ -17,7 +17,8 @@ import pytest
 from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
 from activities.feishu_errors import REFUSED, TOKEN_REFUSED, TRY_AGAIN
 from activities.feishu_token import Granted, Token
-from assent.contracts import Address, AddressKind, Identity
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.identity import Identity
 from assent.settings import Settings
 from tests.parts import until
 

@@ -13,7 +13,8 @@ from fastapi import FastAPI
 
 import simulator
 from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
-from assent.contracts import Address, AddressKind, Identity
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.identity import Identity
 
 TEAM = Address(kind=AddressKind.CHAT_ID, id="oc_team")
 CARD: dict[str, Any] = {

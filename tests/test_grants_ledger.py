@@ -10,8 +10,13 @@ from typing import Any
 import pytest
 
 from assent import Identity, Risk
-from assent.contracts import DecisionKind, Grant, Plan, Remember, Status, Surface
-from assent.messages import AuditEvent, Remembering, ReportKind, RevokedKind, ToolCall
+from assent.contracts.audit import AuditEvent
+from assent.contracts.decision import DecisionKind, Remember
+from assent.contracts.execute import ReportKind, ToolCall
+from assent.contracts.grants import Grant, Remembering, RevokedKind
+from assent.contracts.plan import Plan
+from assent.contracts.status import Status
+from assent.contracts.values import Surface
 from ledger import ClaimState, Ending, Ledger, Reader, Right, claims, grants
 from ledger.engine import writing
 from tests.conftest import new_database

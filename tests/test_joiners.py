@@ -14,9 +14,12 @@ from temporalio.client import WorkflowUpdateStage
 
 from assent import ApprovalHandle, InvalidRequest, RulingKind, names
 from assent.content import Content
-from assent.contracts import Plan, Ruled, Ruling, Status
+from assent.contracts.execute import Report, ReportKind, ToolCall
+from assent.contracts.plan import Plan
+from assent.contracts.review import Examination, FrozenCall, Telling
+from assent.contracts.ruling import Ruled, Ruling
+from assent.contracts.status import Status
 from assent.door import parse_request
-from assent.messages import Examination, FrozenCall, Report, ReportKind, Telling, ToolCall
 from ledger import ClaimState, Ending, Ledger
 from ledger.engine import writing
 from tests.conftest import ME, OPERATOR, Service, new_database

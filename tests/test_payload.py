@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assent import InvalidRequest, Unhashable
-from assent.contracts import Identity
+from assent.contracts.identity import Identity
 from assent.payload import (
     MAX_DEPTH,
     MAX_EXACT_INTEGER,

@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from assent.conditions import MAX_VALUES, Condition, Known, NotEvaluable
-from assent.contracts import Execution, Identity, Permission, Risk
-from assent.messages import Policy
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.permission import Execution, Permission
+from assent.contracts.policy import Policy
 from assent.payload import canonical_payload, sha256
 from assent.policy import NO_RULES, Asking, InvalidPolicy, Rules
 from assent.policy_file import MAX_BYTES, MAX_RULES

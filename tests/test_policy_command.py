@@ -16,7 +16,8 @@ from rich.console import Console
 from assent.cli import Answer
 from assent.cli_policy import explanation
 from assent.command import Exit, cli
-from assent.contracts import Approvers, Execution, Permission
+from assent.contracts.approvers import Approvers
+from assent.contracts.permission import Execution, Permission
 from assent.payload import sha256
 from assent.policy import NO_RULES, Rules
 from tests.rules import asking, manifest, rule

@@ -10,7 +10,9 @@ import pytest
 
 from assent import conditions, policy_file, schema
 from assent.cli_policy import explanation
-from assent.contracts import Execution, Fallback, Identity, Manifest, ResultReview, Risk
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest, Risk
+from assent.contracts.permission import Execution, Fallback, ResultReview
 from assent.payload import canonical_payload
 from assent.policy import Asking, Rules
 from assent.settings import Settings

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import Approvers, Execution, Identity, Permission, Plan, ResultReview, Risk
+from assent.contracts.approvers import Approvers
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.permission import Execution, Permission, ResultReview
+from assent.contracts.plan import Plan
 from assent.policy import Asking, Rules, objection
 from tests.rules import ME, grant, manifest, plan, rule
 

@@ -10,7 +10,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.contracts import Approvers, Identity, Manifest, Permission, Risk
+from assent.contracts.approvers import Approvers
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest, Risk
+from assent.contracts.permission import Permission
 from assent.policy import Asking, Effective, InvalidPolicy, Rules
 from tests.policies import Call, Rule, as_toml, expected
 from tests.properties import unhurried

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from assent import Assent, Identity, QuotaExceeded
-from assent.contracts import Address, AddressKind, Request
-from assent.quotas import AgentLimits, Limits, Quota
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.quotas import AgentLimits, Limits, Quota
+from assent.contracts.request import Request
 from assent.remote import HttpDoor
 from ledger import Ledger, Reader
 from tests import parts

@@ -14,7 +14,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.tools import ToolActivities
 from assent import ApprovalHandle
 from assent.content import Content
-from assent.messages import ToolCall
+from assent.contracts.execute import ToolCall
 from assent.tools import registry
 from ledger import ClaimState, Ending, Holder, Right
 from ledger.engine import writing

@@ -10,24 +10,19 @@ import pytest
 from temporalio import workflow
 
 from assent import Approvers, Identity
-from assent.contracts import (
-    Decision,
-    DecisionKind,
-    Execution,
-    Judged,
-    Outcome,
-    Permission,
-    Phase,
-    Plan,
-    Remember,
-    Risk,
-    Stage,
-    State,
-    Status,
-    VerdictKind,
-)
+from assent.contracts.carried import Reviewing, Shelf
+from assent.contracts.decision import Decision, DecisionKind, Judged, Remember, Stage, VerdictKind
+from assent.contracts.execute import Report, ReportKind
+from assent.contracts.grants import Remembering
+from assent.contracts.manifest import Risk
+from assent.contracts.outcome import Outcome
+from assent.contracts.permission import Execution, Permission
+from assent.contracts.plan import Plan
+from assent.contracts.signals import Withdrawal
+from assent.contracts.state import State
+from assent.contracts.status import Phase, Status
+from assent.contracts.weigh import Weighed
 from assent.judgement import concluded
-from assent.messages import Remembering, Report, ReportKind, Reviewing, Shelf, Weighed, Withdrawal
 from assent.policy import Effective, objection
 from ledger import Ledger
 from tests import rules

@@ -11,8 +11,9 @@ import pytest
 from temporalio.client import WorkflowUpdateFailedError
 
 from assent import ApprovalHandle, NotFrozen, Ruled, RulingRefused, names
-from assent.contracts import Plan
-from assent.messages import Closing, Examined, Report, ToolCall
+from assent.contracts.execute import Closing, Report, ToolCall
+from assent.contracts.plan import Plan
+from assent.contracts.review import Examined
 from ledger import Holder, claims
 from ledger.engine import writing
 from tests.conftest import ME, OPERATOR, Service

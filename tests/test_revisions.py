@@ -12,20 +12,15 @@ from sqlalchemy import text, update
 
 from assent import Identity
 from assent.content import Content
-from assent.contracts import (
-    Address,
-    AddressKind,
-    Decision,
-    DecisionKind,
-    Judged,
-    Permission,
-    Plan,
-    Request,
-    Stage,
-    Status,
-    VerdictKind,
-)
-from assent.messages import AuditEntry, AuditEvent, Prepared, ReportKind, ToolCall
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.decision import Decision, DecisionKind, Judged, Stage, VerdictKind
+from assent.contracts.execute import ReportKind, ToolCall
+from assent.contracts.permission import Permission
+from assent.contracts.plan import Plan
+from assent.contracts.prepare import Prepared
+from assent.contracts.request import Request
+from assent.contracts.status import Status
 from ledger import ClaimState, Ending, Ledger, MessageKind, Reader, Right, Shown, Slot, Twin
 from ledger.engine import writing
 from ledger.schema import claims, revisions

@@ -16,32 +16,18 @@ from temporalio.exceptions import ApplicationError
 
 from assent import ApprovalHandle, Approvers, Identity, InvalidRequest, names, sizes
 from assent.content import Content
-from assent.contracts import (
-    Decision,
-    DecisionKind,
-    Judged,
-    Plan,
-    Progress,
-    Request,
-    Ruling,
-    RulingKind,
-    Settlement,
-    Verdict,
-    VerdictKind,
-)
+from assent.contracts.bundles import BundleAsked, Carded, Member
+from assent.contracts.carried import Asked, Shelf
+from assent.contracts.decision import Decision, DecisionKind, Judged, Verdict, VerdictKind
+from assent.contracts.execute import ReportKind, ToolCall
+from assent.contracts.plan import Plan
+from assent.contracts.request import Request
+from assent.contracts.review import FrozenCall
+from assent.contracts.ruling import Ruling, RulingKind, Settlement
+from assent.contracts.signals import VerdictQuestion
+from assent.contracts.state import Progress
+from assent.contracts.weigh import Weighed
 from assent.door import MOST_CALLS
-from assent.messages import (
-    Asked,
-    BundleAsked,
-    Carded,
-    FrozenCall,
-    Member,
-    ReportKind,
-    Shelf,
-    ToolCall,
-    VerdictQuestion,
-    Weighed,
-)
 from assent.payload import MAX_PAYLOAD_BYTES, sha256
 from tests.conftest import ME, OPERATOR, Service
 from tests.ledgers import NOW, call_of

@@ -18,9 +18,14 @@ from temporalio.testing import ActivityEnvironment
 from activities.awaiting import AwaitingActivities
 from activities.feishu import Feishu, FeishuRefused
 from assent import Assent, Unavailable
-from assent.awaiting import Enquiry, inbox_reply_workflow
-from assent.contracts import Address, AddressKind, Approvers, Identity, Plan, Stage
-from assent.messages import RevokedKind
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import Stage
+from assent.contracts.grants import RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.inbox import Enquiry
+from assent.contracts.plan import Plan
+from assent.names import inbox_reply_workflow
 from assent.settings import Settings
 from cards import Event, RevokeClick, Verifier, Wording
 from cards.awaiting import MOST_LISTED, Waiting, awaiting_card

@@ -10,10 +10,13 @@ from typing import Annotated
 
 from fastapi import Query, Response
 
-from assent.contracts import Decision, Phase, State, Status, Surface, Verdict
+from assent.contracts.decision import Decision, Verdict
+from assent.contracts.signals import Withdrawal
+from assent.contracts.state import State
+from assent.contracts.status import Phase, Status
+from assent.contracts.values import Surface
 from assent.door import Approval, check_decision, invalid, parse_request, parse_requests
 from assent.errors import NotAllowed, Unavailable
-from assent.messages import Withdrawal
 from assent.problems import Code
 from assent.wire import (
     MAX_WAIT,

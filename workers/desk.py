@@ -18,8 +18,12 @@ from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter
 
 from assent import strict_json
-from assent.contracts import Id, Identity, Stage, State
-from assent.contracts import Request as Asking
+from assent.contracts.decision import Stage
+from assent.contracts.identity import Identity
+from assent.contracts.quotas import DAY, Exceeded, Quota
+from assent.contracts.request import Request as Asking
+from assent.contracts.state import State
+from assent.contracts.values import Id
 from assent.door import Approval, FrozenReview
 from assent.errors import (
     ApprovalConflict,
@@ -33,7 +37,6 @@ from assent.errors import (
 )
 from assent.payload import MAX_VALUES
 from assent.problems import Code, problem_of
-from assent.quotas import DAY, Exceeded, Quota
 from assent.reader import Stored
 from assent.temporal_door import TemporalDoor
 from assent.watched import Watched

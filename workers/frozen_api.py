@@ -7,7 +7,9 @@ from typing import Annotated
 
 from fastapi import Query
 
-from assent.contracts import Ruled, RuledKind, Ruling, Status, Surface
+from assent.contracts.ruling import Ruled, RuledKind, Ruling
+from assent.contracts.status import Status
+from assent.contracts.values import Surface
 from assent.door import FrozenReview, check_ruling, invalid
 from assent.errors import NotAllowed, NotFrozen
 from assent.problems import Code, problem

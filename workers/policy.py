@@ -12,8 +12,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.policy import effective_now
 from assent import names
-from assent.contracts import Manifest, Plan, Surface
-from assent.messages import Withdrawal
+from assent.contracts.manifest import Manifest
+from assent.contracts.plan import Plan
+from assent.contracts.signals import Withdrawal
+from assent.contracts.values import Surface
 from assent.policy import InvalidPolicy, Rules
 from assent.settings import Settings
 from ledger import Ledger

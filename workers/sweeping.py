@@ -16,8 +16,11 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from assent import names
-from assent.contracts import Outcome
-from assent.messages import Announcement, Closing, Conclusion, FrozenCall, Member, ReportKind
+from assent.contracts.bundles import Member
+from assent.contracts.conclude import Announcement, Conclusion
+from assent.contracts.execute import Closing, ReportKind
+from assent.contracts.outcome import Outcome
+from assent.contracts.review import FrozenCall
 from assent.settings import Settings
 from ledger import Ledger, Open, Orphan, Untold
 

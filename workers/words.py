@@ -12,8 +12,9 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
 from assent import names
-from assent.awaiting import INBOX_REPLY, Enquiry, inbox_reply_workflow
-from assent.contracts import Identity
+from assent.contracts.identity import Identity
+from assent.contracts.inbox import Enquiry
+from assent.names import INBOX_REPLY, inbox_reply_workflow
 from assent.temporal import unavailable
 from cards import Event
 from cards.clicks import part

@@ -10,7 +10,7 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.messages import Announcement
+    from assent.contracts.conclude import Announcement
     from workflows import steps
 
 _FOR = timedelta(days=3)

@@ -14,43 +14,22 @@ with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
     from assent import names, sizes
-    from assent.contracts import (
-        Decision,
-        DecisionKind,
-        Execution,
-        Outcome,
-        Phase,
-        Plan,
-        Remember,
-        State,
-        Status,
-        Verdict,
-    )
+    from assent.contracts.audit import AuditEntry, AuditEvent
+    from assent.contracts.bundles import Carded
+    from assent.contracts.carried import Asked, Reviewing, Shelf
+    from assent.contracts.conclude import Announcement, Conclusion, Settled
+    from assent.contracts.decision import Decision, DecisionKind, Remember, Verdict
+    from assent.contracts.execute import Report, ReportKind, ToolCall
+    from assent.contracts.grants import Remembered, Remembering
+    from assent.contracts.outcome import Outcome
+    from assent.contracts.permission import Execution
+    from assent.contracts.plan import Plan
+    from assent.contracts.prepare import Preparation, Prepared, Resolved, Unknowns
+    from assent.contracts.review import FrozenCall
+    from assent.contracts.signals import Supersession, VerdictQuestion, Withdrawal
+    from assent.contracts.state import State
+    from assent.contracts.status import Phase, Status
     from assent.judgement import concluded
-    from assent.messages import (
-        Announcement,
-        Asked,
-        AuditEntry,
-        AuditEvent,
-        Carded,
-        Conclusion,
-        FrozenCall,
-        Preparation,
-        Prepared,
-        Remembered,
-        Remembering,
-        Report,
-        ReportKind,
-        Resolved,
-        Reviewing,
-        Settled,
-        Shelf,
-        Supersession,
-        ToolCall,
-        Unknowns,
-        VerdictQuestion,
-        Withdrawal,
-    )
     from workflows import calls, steps
     from workflows.details import details
     from workflows.docket import Docket

@@ -8,7 +8,8 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from assent.awaiting import INBOX_REPLY, REPLY_INBOX, Enquiry
+    from assent.contracts.inbox import Enquiry
+    from assent.names import INBOX_REPLY, REPLY_INBOX
     from workflows import steps
 
 _FOR = timedelta(minutes=10)

@@ -13,14 +13,7 @@ with workflow.unsafe.imports_passed_through():
     from pydantic import ValidationError
 
     from assent import names, sizes
-    from assent.messages import (
-        BundleAsked,
-        BundleDelivered,
-        BundleShown,
-        Carded,
-        Member,
-        Sheet,
-    )
+    from assent.contracts.bundles import BundleAsked, BundleDelivered, BundleShown, Carded, Member, Sheet
     from workflows import steps
 
 GATHERING = timedelta(seconds=5)

@@ -11,7 +11,7 @@ from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.messages import Closing, Report, ReportKind, ToolCall
+    from assent.contracts.execute import Closing, Report, ReportKind, ToolCall
     from workflows import steps
 
 _PROBE_LIMIT = timedelta(seconds=15)

@@ -9,22 +9,18 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from assent import sizes
-    from assent.contracts import (
-        Approvers,
-        Decision,
-        DecisionKind,
-        Identity,
-        Judged,
-        Outcome,
-        Plan,
-        Stage,
-        Status,
-        Surface,
-        Verdict,
-        VerdictKind,
-    )
+    from assent.contracts.approvers import Approvers
+    from assent.contracts.audit import AuditEntry, AuditEvent
+    from assent.contracts.carried import Carried, Shelf
+    from assent.contracts.decision import Decision, DecisionKind, Judged, Stage, Verdict, VerdictKind
+    from assent.contracts.identity import Identity
+    from assent.contracts.outcome import Outcome
+    from assent.contracts.plan import Plan
+    from assent.contracts.signals import VerdictQuestion, Withdrawal
+    from assent.contracts.status import Status
+    from assent.contracts.values import Surface
+    from assent.contracts.weigh import Weighed, Weighing
     from assent.judgement import after_ending, audit_entry, objection, refusal_entry
-    from assent.messages import AuditEntry, AuditEvent, Carried, Shelf, VerdictQuestion, Weighed, Weighing, Withdrawal
     from workflows.panel import Panel
 
 _MOST_AT_ONCE = 20

@@ -9,7 +9,7 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.messages import FrozenCall
+    from assent.contracts.review import FrozenCall
 
 
 _LONGEST_PAUSE = timedelta(seconds=30)

@@ -11,8 +11,9 @@ from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from assent import names, sizes
-    from assent.contracts import Ruled, RuledKind, Ruling, RulingKind, Settlement
-    from assent.messages import Examination, Examined, FrozenCall, Report, ReportKind, Telling, Told
+    from assent.contracts.execute import Report, ReportKind
+    from assent.contracts.review import Examination, Examined, FrozenCall, Telling, Told
+    from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind, Settlement
     from workflows import calls, steps
     from workflows.details import review_page
 

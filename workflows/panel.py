@@ -7,8 +7,13 @@ from collections.abc import Collection, Mapping
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from assent.contracts import Address, AddressKind, Approvers, Decision, Identity, Judged, Plan, Progress, Remember
-    from assent.messages import Bench, Counted
+    from assent.contracts.address import Address, AddressKind
+    from assent.contracts.approvers import Approvers
+    from assent.contracts.carried import Bench, Counted
+    from assent.contracts.decision import Decision, Judged, Remember
+    from assent.contracts.identity import Identity
+    from assent.contracts.plan import Plan
+    from assent.contracts.state import Progress
 
 
 class Panel:

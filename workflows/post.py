@@ -11,8 +11,13 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from assent import names, sizes
-    from assent.contracts import Address, Judged, Plan, Progress
-    from assent.messages import Carded, CardKind, Delivered, Delivery, Member, Revision, Shelf
+    from assent.contracts.address import Address
+    from assent.contracts.bundles import Carded, Member
+    from assent.contracts.carried import Shelf
+    from assent.contracts.decision import Judged
+    from assent.contracts.deliver import CardKind, Delivered, Delivery, Revision
+    from assent.contracts.plan import Plan
+    from assent.contracts.state import Progress
     from workflows import steps
     from workflows.docket import Docket
     from workflows.sharing import Share

@@ -8,9 +8,16 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.contracts import UNDECIDED, DecisionKind, Fallback, Outcome, Surface
+    from assent.contracts.audit import AuditEntry, AuditEvent
+    from assent.contracts.carried import Reviewing, Shelf
+    from assent.contracts.decision import DecisionKind
+    from assent.contracts.deliver import CardKind
+    from assent.contracts.execute import Report
+    from assent.contracts.outcome import Outcome
+    from assent.contracts.permission import Fallback
+    from assent.contracts.release import UNDECIDED, Release
+    from assent.contracts.values import Surface
     from assent.judgement import audit_entry, concluded
-    from assent.messages import AuditEntry, AuditEvent, CardKind, Release, Report, Reviewing, Shelf
     from workflows import steps
     from workflows.docket import Docket
     from workflows.post import Post

@@ -6,7 +6,8 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.messages import Conclusion, Revision, Settled
+    from assent.contracts.conclude import Conclusion, Settled
+    from assent.contracts.deliver import Revision
     from workflows import steps
 
 

@@ -11,8 +11,10 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.contracts import Approvers, Identity
-    from assent.messages import AuditBatch, Weighed, Weighing
+    from assent.contracts.approvers import Approvers
+    from assent.contracts.audit import AuditBatch
+    from assent.contracts.identity import Identity
+    from assent.contracts.weigh import Weighed, Weighing
     from workflows import steps
     from workflows.docket import Docket
     from workflows.post import Post

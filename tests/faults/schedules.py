@@ -14,7 +14,7 @@ from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError
 
 from assent import Outcome, names
-from assent.contracts import RuledKind
+from assent.contracts.ruling import RuledKind
 from assent.errors import AssentError, ConversationBusy, Unavailable
 from ledger.engine import reading
 from tests.clocks import SteppedClock

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from assent.contracts import Frozen
+from assent.contracts.values import Frozen
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

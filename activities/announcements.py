@@ -14,10 +14,10 @@ from temporalio.exceptions import ApplicationError
 from activities.breaker import Lanes, TurnedAway
 from activities.callback_secrets import CallbackSecrets
 from assent import names
-from assent.bounded_http import PLAIN
 from assent.contracts.audit import ClosingHead
 from assent.contracts.conclude import Announcement
 from assent.payload import sha256
+from assent.tools.bounded_http import PLAIN
 from assent.webhooks import signed
 
 _GONE = frozenset({404, 410})

@@ -26,12 +26,12 @@ from activities.breaker import Breaker, NoAnswer, TurnedAway, is_hurried
 from activities.feishu_errors import TOKEN_REFUSED, FeishuError, FeishuRefused, FeishuSilent, FeishuUnavailable
 from activities.feishu_token import Granted, Token
 from activities.limits import Memory, Pacer, TooLate
-from assent import bounded_http
-from assent.bounded_http import PLAIN
 from assent.contracts.address import Address
 from assent.contracts.identity import Identity
 from assent.contracts.values import Frozen
 from assent.settings import Settings
+from assent.tools import bounded_http
+from assent.tools.bounded_http import PLAIN
 
 __all__ = ["Feishu", "FeishuError", "FeishuRefused", "FeishuSilent", "FeishuUnavailable", "Sent"]
 

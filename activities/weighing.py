@@ -11,13 +11,13 @@ from activities.feishu import Feishu, FeishuRefused
 from activities.planning import Planner, Unresolved
 from activities.resolving import ResolvingActivities
 from assent import names
+from assent.arguments.fields import typed
 from assent.contracts.decision import Decision
 from assent.contracts.grants import Remembered, Remembering
 from assent.contracts.identity import Identity
 from assent.contracts.plan import Plan
 from assent.contracts.weigh import Weighed, Weighing
 from assent.errors import InvalidRequest
-from assent.fields import typed
 from assent.payload import canonical_payload, payload_arguments
 from ledger import Ledger
 

@@ -2,7 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-from assent.client import Assent
+from assent.client.client import Assent
+from assent.client.door import Approval, FrozenReview, ToolDescription
+from assent.client.handle import ApprovalHandle
+from assent.client.reader import LedgerReader
+from assent.client.sync import SyncApproval, SyncAssent
 from assent.contracts.approvers import Approvers
 from assent.contracts.audit import AuditRecord
 from assent.contracts.decision import Decision, DecisionKind, Remember, Stage, Verdict, VerdictKind
@@ -17,7 +21,6 @@ from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind, Settle
 from assent.contracts.state import Progress, State
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Surface
-from assent.door import Approval, FrozenReview, ToolDescription
 from assent.errors import (
     ApprovalConflict,
     ApprovalInterrupted,
@@ -34,13 +37,10 @@ from assent.errors import (
     Unavailable,
     Unhashable,
 )
-from assent.handle import ApprovalHandle
-from assent.reader import LedgerReader
-from assent.sync import SyncApproval, SyncAssent
-from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool
+from assent.tools.tool import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool
 
 if TYPE_CHECKING:
-    from assent.http import http_tool
+    from assent.tools.http import http_tool
 
 __version__ = "0.1.0.dev0"
 
@@ -109,7 +109,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "http_tool":  # brings httpx along, which not every agent needs
-        from assent.http import http_tool
+        from assent.tools.http import http_tool
 
         return http_tool
     raise AttributeError(f"module 'assent' has no attribute {name!r}")

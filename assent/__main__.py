@@ -1,5 +1,5 @@
 """`python -m assent`: the command line."""
 
-from assent.command import main
+from assent.cli.main import main
 
 main()

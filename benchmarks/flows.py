@@ -28,13 +28,13 @@ from assent import (
     Status,
     ToolContext,
     names,
-    schema,
     tool,
 )
+from assent.arguments import schema
 from assent.payload import canonical_payload, sha256
 from assent.settings import Settings
-from assent.temporal_door import TemporalDoor
-from assent.tools import Tool
+from assent.temporal.door import TemporalDoor
+from assent.tools.tool import Tool
 from benchmarks.ledgers import NoLedger, Stopwatch, timed, watch
 from benchmarks.workflows import QUEUE, TOOLS_QUEUE, TTL, BareWorkflow, PlainWorkflow, ShapeWorkflow
 from cards import Wording

@@ -16,9 +16,10 @@ from typing import TypeVar
 
 from temporalio.client import Client
 
-from assent import Assent, Decision, DecisionKind, Status, names, schema
+from assent import Assent, Decision, DecisionKind, Status, names
+from assent.arguments import schema
 from assent.payload import canonical_payload, sha256
-from assent.temporal_door import TemporalDoor
+from assent.temporal.door import TemporalDoor
 from benchmarks.flows import ARGUMENTS, ME, pay
 from benchmarks.workflows import TTL
 from ledger import MessageKind, Slot

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from assent.arguments.fields import MOST_CHARACTERS, Field, FieldKind, fields_of
 from assent.contracts.decision import DecisionKind
 from assent.contracts.plan import Plan
-from assent.fields import MOST_CHARACTERS, Field, FieldKind, fields_of
 from cards.arguments import names_of
 from cards.controls import ask_twice, button, decision, submits
 from cards.elements import Element, div, markdown, panel, plain

@@ -7,6 +7,7 @@ from datetime import datetime
 from sqlalchemy import ColumnElement, or_, select, true, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from assent.client.reader import Subject
 from assent.content import storable
 from assent.contracts.audit import AuditEntry, AuditEvent
 from assent.contracts.conclude import Conclusion
@@ -23,7 +24,6 @@ from assent.contracts.status import Phase, Status
 from assent.contracts.values import Frozen, Surface
 from assent.judgement import after_ending, concluded, objection, refusal_entry
 from assent.payload import sha256
-from assent.reader import Subject
 from ledger import audit, claims, quotas, requesters, results, settlements
 from ledger.engine import insert, inserted
 from ledger.messages import MessageKind, judged_of, messages_of

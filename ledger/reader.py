@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from assent.client.reader import Stored, Subject
 from assent.contracts.audit import AuditRecord
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
@@ -20,7 +21,6 @@ from assent.contracts.review import ReviewRecord
 from assent.contracts.ruling import Settlement
 from assent.contracts.state import State
 from assent.errors import Unavailable
-from assent.reader import Stored, Subject
 from ledger import approvals, audit, catalogues, grants, policies, quotas, review_records, settlements, stored
 from ledger.database import Ledger
 from ledger.engine import reading

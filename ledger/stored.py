@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Row, Select, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from assent.reader import CHUNK
+from assent.client.reader import CHUNK
 from ledger.results import may_be_told, path_of
 from ledger.schema import ClaimState, claims
 

@@ -28,7 +28,7 @@ from activities.review_cards import ReviewCards
 from assent import ApprovalHandle, Assent, Decision, DecisionKind, Identity, Outcome, State, names
 from assent.payload import sha256
 from assent.settings import Settings
-from assent.tools import registry
+from assent.tools.tool import registry
 from cards import Wording
 from ledger import Ledger, Reader
 from tests import order, parts

@@ -12,7 +12,7 @@ from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest, Risk
 from assent.contracts.plan import Plan
 from assent.payload import canonical_payload, sha256
-from assent.policy import Asking
+from assent.policy.rules import Asking
 
 ME = Identity(open_id="ou_me", tenant_key="t")
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from assent.arguments.fields import typed
 from assent.contracts.approvers import Approvers
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
@@ -22,7 +23,6 @@ from assent.contracts.review import Examined
 from assent.contracts.ruling import Settlement
 from assent.contracts.state import Progress
 from assent.contracts.status import Status
-from assent.fields import typed
 from assent.payload import sha256
 from cards import Attachment, ReviewShowing, Showing, card, overflow, review_card, settled_notice
 from cards.safe import markdown, visible

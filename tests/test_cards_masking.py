@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, StringConstraints, ValidationError
 from rich.console import Console
 
-from assent import tables
+from assent.cli import tables
 from assent.contracts.execute import ToolCall
 from assent.contracts.manifest import Risk
 from assent.contracts.outcome import Outcome

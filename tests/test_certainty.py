@@ -14,7 +14,7 @@ import pytest
 
 from assent import ApprovalHandle, RulingKind, RulingRefused, names
 from assent.contracts.ruling import Ruling
-from assent.tools import registry
+from assent.tools.tool import registry
 from tests import parts
 from tests.clocks import SteppedClock
 from tests.conftest import ME, OPERATOR, Service, accepted, new_database, open_service

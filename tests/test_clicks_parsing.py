@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assent.arguments.fields import typed
 from assent.contracts.decision import Decision, DecisionKind, Remember, Stage
 from assent.contracts.identity import Identity
-from assent.fields import typed
 from cards import (
     BundleClick,
     Click,

@@ -19,14 +19,14 @@ from assent import (
     Status,
     Unavailable,
 )
+from assent.api.wire import Ending
+from assent.client.reader import LedgerReader
+from assent.client.texts import with_sentence
 from assent.contracts.decision import DecisionKind, Judged, VerdictKind
 from assent.contracts.policy import Rule
 from assent.contracts.state import Progress
 from assent.inbox import awaits
-from assent.reader import LedgerReader
-from assent.temporal_ledger import TemporalLedger
-from assent.texts import with_sentence
-from assent.wire import Ending
+from assent.temporal.ledger import TemporalLedger
 
 ASKER, ANN, BOB, CAT = (Identity(open_id=f"ou_{name}", tenant_key="t") for name in ("asker", "ann", "bob", "cat"))
 PEOPLE = Approvers(kind=Approvers.Kind.PEOPLE, people=(ANN, BOB), threshold=2)

@@ -21,7 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 from assent import ApprovalHandle, ApprovalNotFound, Identity, State, Surface
-from assent.command import Exit, cli
+from assent.cli.main import Exit, cli
 from tests import parts
 from tests.conftest import Service, new_database, open_service
 from tests.nursery import Started, spawn

@@ -31,7 +31,7 @@ async def unattended(
     async with AsyncExitStack() as stack:
         url = await new_database("sqlite", tmp_path_factory.mktemp("unattended"))
         service = await open_service(stack, client, url, workers=False)
-        from assent.tools import registry
+        from assent.tools.tool import registry
 
         for worker in tool_workers(client, service.ledger, registry):
             if worker.task_queue == names.TOOLS_QUEUE:

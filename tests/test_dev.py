@@ -21,7 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 from assent import Assent, Identity
-from assent.command import cli
+from assent.cli.main import cli
 from tests import parts
 from tests.feishu import buttons
 from workers import api, webhook

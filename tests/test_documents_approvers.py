@@ -9,7 +9,7 @@ from assent import Approvers, Execution, Permission, ResultReview, Tool, tool
 from assent.contracts.permission import Fallback
 from assent.contracts.plan import Plan
 from assent.settings import Settings
-from assent.tools import Registry
+from assent.tools.tool import Registry
 from tests.documents import APPROVERS, GUARANTEES, ROOT, rows, section
 from workers.sample_requests import SAMPLES
 

@@ -18,7 +18,7 @@ from sqlalchemy import event
 
 from activities.callback_secrets import CallbackSecrets
 from assent import Assent, LedgerNeeded, names
-from assent.reader import CHUNK, Stored
+from assent.client.reader import CHUNK, Stored
 from assent.settings import Settings
 from assent.watched import Watched
 from ledger import Reader

@@ -16,6 +16,7 @@ from assent.contracts.decision import Decision, DecisionKind
 from assent.contracts.outcome import Outcome
 from assent.contracts.signals import Supersession, VerdictQuestion, Withdrawal
 from assent.contracts.status import Status
+from assent.temporal import search
 from tests.conftest import ME, Service
 from tests.parts import until
 from tests.test_resets import reset
@@ -95,7 +96,7 @@ async def test_an_ending_is_told_by_nobody_before_the_ledger_has_it(
     question = VerdictQuestion(event_id=decision.event_id, delivery_id=None)
     assert (await workflow.query(names.VERDICT, question))["kind"] == "received"
     described = await workflow.describe()
-    assert described.typed_search_attributes.get(names.STATUS) == "pending"
+    assert described.typed_search_attributes.get(search.STATUS) == "pending"
     assert await service.ledger.outcome(handle.id) is None
     ledger.be_there()
     status = "executed" if was_executed else "rejected"

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from assent import InvalidRequest
-from assent.fields import MOST_CHARACTERS, Field, FieldKind, fields_of, typed
+from assent.arguments.fields import MOST_CHARACTERS, Field, FieldKind, fields_of, typed
+from assent.arguments.schema import complete
 from assent.payload import canonical_json
-from assent.schema import complete
-from assent.tools import Registry, tool
+from assent.tools.tool import Registry, tool
 from tests.properties import unhurried
 
 

@@ -19,12 +19,13 @@ from activities import announcements
 from activities.announcements import AnnouncementActivities
 from activities.callback_secrets import CallbackSecrets
 from activities.feishu import Feishu, FeishuUnavailable
-from assent import Outcome, ProbeAnswer, ProbeResult, Registry, ToolContext, ToolResult, http, http_tool
+from assent import Outcome, ProbeAnswer, ProbeResult, Registry, ToolContext, ToolResult, http_tool
 from assent.contracts.audit import ClosingHead
 from assent.contracts.conclude import Announcement
 from assent.contracts.status import Status
-from assent.http import HttpOutcomeUnknown
 from assent.settings import Settings
+from assent.tools import http
+from assent.tools.http import HttpOutcomeUnknown
 from tests.conftest import ME
 from tests.hostile import FLOOD, PLAIN, Hostile, Sending, answer, endless, hostile, whole
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, Page, expect
 
+from assent.arguments.fields import typed
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
-from assent.fields import typed
 from cards import Click, Showing, card, parse_event, result_card
 from simulator import Settings
 from tests.chromium import chromium

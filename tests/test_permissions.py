@@ -11,7 +11,7 @@ from temporalio.worker import Worker
 from activities.tools import ToolActivities
 from assent import Execution, Identity, Permission, ResultReview
 from assent.errors import InvalidTool
-from assent.tools import Registry, registry, tool
+from assent.tools.tool import Registry, registry, tool
 from tests import parts
 from tests.conftest import ME, OPERATOR, Service
 from tests.parts import until

@@ -13,13 +13,13 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from assent.cli import Answer
-from assent.cli_policy import explanation
-from assent.command import Exit, cli
+from assent.cli.common import Answer
+from assent.cli.main import Exit, cli
+from assent.cli.policy import explanation
 from assent.contracts.approvers import Approvers
 from assent.contracts.permission import Execution, Permission
 from assent.payload import sha256
-from assent.policy import NO_RULES, Rules
+from assent.policy.rules import NO_RULES, Rules
 from tests.rules import asking, manifest, rule
 from tests.test_command_line import CommandLine, call, command_line
 

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
-from assent import conditions, policy_file, schema
-from assent.cli_policy import explanation
+from assent.arguments import schema
+from assent.cli.policy import explanation
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest, Risk
 from assent.contracts.permission import Execution, Fallback, ResultReview
 from assent.payload import canonical_payload
-from assent.policy import Asking, Rules
+from assent.policy import conditions
+from assent.policy import file as policy_file
+from assent.policy.rules import Asking, Rules
 from assent.settings import Settings
-from assent.tools import Registry, Tool
+from assent.tools.tool import Registry, Tool
 from tests.documents import ROOT, commands, rows, section, snippets
 from tests.test_policy_command import shown
 
@@ -29,7 +31,7 @@ MATCHERS = {"tools", "requesters", "conversations", "when"}
 @pytest.fixture(scope="module")
 def manifests() -> dict[str, Manifest]:
     """The tools that `make dev` offers, without registering them for other tests."""
-    from assent import tools
+    from assent.tools import tool as tools
 
     before, tools.registry.tools = tools.registry.tools, Registry().tools
     try:

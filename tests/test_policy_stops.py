@@ -11,7 +11,7 @@ from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
 from assent.contracts.permission import Execution, Permission, ResultReview
 from assent.contracts.plan import Plan
-from assent.policy import Asking, Rules, objection
+from assent.policy.rules import Asking, Rules, objection
 from tests.rules import ME, grant, manifest, plan, rule
 
 ADA, BOB, EVE = (Identity(open_id=f"ou_{name}", tenant_key="t") for name in ("ada", "bob", "eve"))

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from assent import Assent, Identity, QuotaExceeded
+from assent.api.door import HttpDoor
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.quotas import AgentLimits, Limits, Quota
 from assent.contracts.request import Request
-from assent.remote import HttpDoor
 from ledger import Ledger, Reader
 from tests import parts
 from tests.conftest import ME, Service, new_database, open_service

@@ -29,7 +29,7 @@ from assent import (
     Unhashable,
     names,
 )
-from assent.remote import HttpDoor
+from assent.api.door import HttpDoor
 from ledger import Reader
 from tests import parts
 from tests.conftest import ME

@@ -21,7 +21,7 @@ from assent import (
     RulingRefused,
     SyncAssent,
 )
-from assent.remote import HttpDoor
+from assent.api.door import HttpDoor
 from tests import parts
 from tests.conftest import ME, OPERATOR
 from tests.simulated import served

@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner
 
 import assent
-from assent.command import cli
+from assent.cli.main import cli
 from tests import chromium
 from tests.documents import CONTRIBUTING, README, ROOT, commands, section
 from tests.skips import NO_BROWSER

@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from assent import Assent, Identity, InvalidRequest, Unhashable
 from assent.names import approval_workflow
 from assent.payload import MAX_PAYLOAD_BYTES
-from assent.temporal_door import TemporalDoor
+from assent.temporal.door import TemporalDoor
 from tests import parts
 from tests.conftest import ME
 

@@ -23,7 +23,7 @@ from assent.contracts.state import State
 from assent.contracts.status import Phase, Status
 from assent.contracts.weigh import Weighed
 from assent.judgement import concluded
-from assent.policy import Effective, objection
+from assent.policy.rules import Effective, objection
 from ledger import Ledger
 from tests import rules
 from tests.conftest import ME, Service

@@ -21,7 +21,7 @@ from temporalio.client import Client
 
 from assent import Assent, Identity, Risk, tool
 from assent.settings import Settings
-from assent.tools import Registry, registry
+from assent.tools.tool import Registry, registry
 from ledger import Ledger, Reader, roles
 from ledger.engine import writing
 from ledger.schema import metadata

@@ -15,6 +15,7 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from assent import ApprovalHandle, Approvers, Identity, InvalidRequest, names, sizes
+from assent.client.door import MOST_CALLS
 from assent.content import Content
 from assent.contracts.bundles import BundleAsked, Carded, Member
 from assent.contracts.carried import Asked, Shelf
@@ -27,7 +28,6 @@ from assent.contracts.ruling import Ruling, RulingKind, Settlement
 from assent.contracts.signals import VerdictQuestion
 from assent.contracts.state import Progress
 from assent.contracts.weigh import Weighed
-from assent.door import MOST_CALLS
 from assent.payload import MAX_PAYLOAD_BYTES, sha256
 from tests.conftest import ME, OPERATOR, Service
 from tests.ledgers import NOW, call_of

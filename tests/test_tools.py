@@ -31,7 +31,7 @@ def registered(function: Callable[..., Any], **declared: Any) -> Tool:
 
 
 def test_bare_decorator_registers_under_the_functions_name_with_careful_defaults() -> None:
-    from assent.tools import registry
+    from assent.tools.tool import registry
 
     @tool
     def bare_in_test_tools(text: str) -> str:

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request
 from temporalio.client import Client
 
 from assent.settings import Settings
-from assent.temporal_door import TemporalDoor
+from assent.temporal.door import TemporalDoor
 from assent.watched import Watched
 from ledger import Reader
 from workers import approvals_api, docs, frozen_api, inbox_api, problems, process, serving

@@ -10,15 +10,8 @@ from typing import Annotated
 
 from fastapi import Query, Response
 
-from assent.contracts.decision import Decision, Verdict
-from assent.contracts.signals import Withdrawal
-from assent.contracts.state import State
-from assent.contracts.status import Phase, Status
-from assent.contracts.values import Surface
-from assent.door import Approval, check_decision, invalid, parse_request, parse_requests
-from assent.errors import NotAllowed, Unavailable
-from assent.problems import Code
-from assent.wire import (
+from assent.api.problems import Code
+from assent.api.wire import (
     MAX_WAIT,
     ApprovalList,
     ApprovalView,
@@ -33,6 +26,13 @@ from assent.wire import (
     ToolList,
     path_segment,
 )
+from assent.client.door import Approval, check_decision, invalid, parse_request, parse_requests
+from assent.contracts.decision import Decision, Verdict
+from assent.contracts.signals import Withdrawal
+from assent.contracts.state import State
+from assent.contracts.status import Phase, Status
+from assent.contracts.values import Surface
+from assent.errors import NotAllowed, Unavailable
 from workers.desk import (
     MOST_LISTED,
     MOST_SEARCHED,

@@ -18,13 +18,15 @@ from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter
 
 from assent import strict_json
+from assent.api.problems import Code, problem_of
+from assent.client.door import Approval, FrozenReview
+from assent.client.reader import Stored
 from assent.contracts.decision import Stage
 from assent.contracts.identity import Identity
 from assent.contracts.quotas import DAY, Exceeded, Quota
 from assent.contracts.request import Request as Asking
 from assent.contracts.state import State
 from assent.contracts.values import Id
-from assent.door import Approval, FrozenReview
 from assent.errors import (
     ApprovalConflict,
     ApprovalInterrupted,
@@ -36,9 +38,7 @@ from assent.errors import (
     Unhashable,
 )
 from assent.payload import MAX_VALUES
-from assent.problems import Code, problem_of
-from assent.reader import Stored
-from assent.temporal_door import TemporalDoor
+from assent.temporal.door import TemporalDoor
 from assent.watched import Watched
 from ledger import Reader
 from workers.problems import Refusal, documented, refuse

@@ -7,13 +7,13 @@ from typing import Annotated
 
 from fastapi import Query
 
+from assent.api.problems import Code, problem
+from assent.api.wire import MAX_WAIT, FrozenList, NewRuling, SettlementView
+from assent.client.door import FrozenReview, check_ruling, invalid
 from assent.contracts.ruling import Ruled, RuledKind, Ruling
 from assent.contracts.status import Status
 from assent.contracts.values import Surface
-from assent.door import FrozenReview, check_ruling, invalid
 from assent.errors import NotAllowed, NotFrozen
-from assent.problems import Code, problem
-from assent.wire import MAX_WAIT, FrozenList, NewRuling, SettlementView
 from workers.desk import (
     MOST_LISTED,
     MOST_SEARCHED,

@@ -7,15 +7,15 @@ from typing import Annotated
 from fastapi import Depends, Query, Response
 from pydantic import TypeAdapter
 
+from assent.api.problems import Code, problem
+from assent.api.wire import GrantList, Inbox, Revoked
+from assent.client.door import invalid
 from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.state import State
 from assent.contracts.values import Id, Surface
-from assent.door import invalid
 from assent.errors import ApprovalNotFound, NotAllowed
 from assent.inbox import awaits
-from assent.problems import Code, problem
-from assent.wire import GrantList, Inbox, Revoked
 from workers.desk import (
     MOST_LISTED,
     ApprovalId,

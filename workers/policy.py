@@ -16,7 +16,7 @@ from assent.contracts.manifest import Manifest
 from assent.contracts.plan import Plan
 from assent.contracts.signals import Withdrawal
 from assent.contracts.values import Surface
-from assent.policy import InvalidPolicy, Rules
+from assent.policy.rules import InvalidPolicy, Rules
 from assent.settings import Settings
 from ledger import Ledger
 from workers.process import Misconfigured

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from activities.feishu import Feishu
 from assent import Assent
 from assent.settings import Settings
-from assent.temporal_door import TemporalDoor
+from assent.temporal.door import TemporalDoor
 from cards import (
     BundleClick,
     Challenge,

@@ -15,7 +15,7 @@ from assent import names
 from assent.contracts.identity import Identity
 from assent.contracts.inbox import Enquiry
 from assent.names import INBOX_REPLY, inbox_reply_workflow
-from assent.temporal import unavailable
+from assent.temporal.connection import unavailable
 from cards import Event
 from cards.clicks import part
 

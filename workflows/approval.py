@@ -30,6 +30,7 @@ with workflow.unsafe.imports_passed_through():
     from assent.contracts.state import State
     from assent.contracts.status import Phase, Status
     from assent.judgement import concluded
+    from assent.temporal import search
     from workflows import calls, steps
     from workflows.details import details
     from workflows.docket import Docket
@@ -129,7 +130,7 @@ class ApprovalWorkflow:
         """The ledger already knows how this request ended: nobody is asked again."""
         self._phase = Phase.CLOSED
         self._docket.recall(plan, outcome)
-        workflow.upsert_search_attributes([names.STATUS.value_set(outcome.status)])
+        workflow.upsert_search_attributes([search.STATUS.value_set(outcome.status)])
         self._describe()
         return outcome
 
@@ -299,7 +300,7 @@ class ApprovalWorkflow:
             settled = True
         self._phase = Phase.CLOSED
         self._docket.status, self._docket.reason, self._docket.recorded = outcome.status, outcome.reason, True
-        workflow.upsert_search_attributes([names.STATUS.value_set(outcome.status)])
+        workflow.upsert_search_attributes([search.STATUS.value_set(outcome.status)])
         self._describe()
         await self._leave_bundle()
         await self._announce(outcome)
@@ -463,9 +464,9 @@ class ApprovalWorkflow:
         workflow.continue_as_new(Asked(request=self._request, carried=carried))
 
     def _show(self, phase: Phase, *, risk: bool = False) -> None:
-        updates: list[Any] = [names.STATUS.value_set(phase)]
+        updates: list[Any] = [search.STATUS.value_set(phase)]
         if risk:
-            updates.append(names.RISK.value_set(self._plan.risk))
+            updates.append(search.RISK.value_set(self._plan.risk))
         workflow.upsert_search_attributes(updates)
         self._describe()
 

@@ -14,6 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from assent.contracts.execute import Report, ReportKind
     from assent.contracts.review import Examination, Examined, FrozenCall, Telling, Told
     from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind, Settlement
+    from assent.temporal import search
     from workflows import calls, steps
     from workflows.details import review_page
 
@@ -58,7 +59,7 @@ class FrozenReviewWorkflow:
                 await self._wait()
         await workflow.wait_condition(workflow.all_handlers_finished)
         showing.cancel()
-        workflow.upsert_search_attributes([names.STATUS.value_set(f"settled_{self._settled.kind}")])
+        workflow.upsert_search_attributes([search.STATUS.value_set(f"settled_{self._settled.kind}")])
         self._describe()
         await self._tell()
         return self._settled

@@ -17,10 +17,12 @@ import click
 from pydantic import Field, TypeAdapter
 from temporalio.service import RPCError
 
-from assent import cli_frozen, cli_grants, cli_inbox, cli_policy, listings, tables, typed
-from assent.cli import EXIT_OF_VERDICT, Answer, Exit, cli, command, identity
-from assent.cli import approval_id as approval_id_argument
-from assent.client import Assent
+from assent.cli import frozen, grants, inbox, listings, policy, tables, typed
+from assent.cli.common import EXIT_OF_VERDICT, Answer, Exit, cli, command, identity
+from assent.cli.common import approval_id as approval_id_argument
+from assent.cli.sentences import verdict_sentence
+from assent.client.client import Assent
+from assent.client.handle import ApprovalHandle
 from assent.contracts.decision import DecisionKind, Remember, Stage
 from assent.contracts.identity import Identity
 from assent.contracts.request import CallbackUrl, WhenPending
@@ -28,6 +30,7 @@ from assent.contracts.ruling import Settlement
 from assent.contracts.state import State
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Id, Surface
+from assent.durations import parse_duration
 from assent.errors import (
     ApprovalInterrupted,
     ApprovalNotFound,
@@ -37,14 +40,12 @@ from assent.errors import (
     NotFrozen,
     Unavailable,
 )
-from assent.handle import ApprovalHandle
 from assent.masking import MASK
 from assent.payload import sha256
 from assent.safe import one_line
-from assent.sentences import verdict_sentence
-from assent.temporal_door import TemporalDoor
+from assent.temporal.door import TemporalDoor
 
-__all__ = ["Exit", "cli", "cli_frozen", "cli_grants", "cli_inbox", "cli_policy", "main"]
+__all__ = ["Exit", "cli", "frozen", "grants", "inbox", "policy", "main"]
 
 _SHORTEST_PREFIX = 12
 """How much of a payload's hash a person must give at least."""
@@ -83,7 +84,7 @@ _EXIT_OF_ERROR: dict[type[Exception], Exit] = {
 @click.option(
     "--ttl",
     metavar="DURATION",
-    callback=typed.read(typed.duration),
+    callback=typed.read(parse_duration),
     help="How long it waits: 90s, 15m, 4h, 1d.  [default: 15m]",
 )
 @click.option("--reason", help="Why, for the person who decides.")
@@ -222,7 +223,7 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
 @click.option(
     "--expires",
     metavar="DURATION",
-    callback=typed.read(typed.duration),
+    callback=typed.read(parse_duration),
     help="From when on it opens nothing: 12h, 90d.  [default: never]",
 )
 @click.option("--tools", multiple=True, metavar="PATTERN", help="A tool it may ask for: send_mail, send_*.  [repeat]")

@@ -12,16 +12,17 @@ import click
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from assent import cli, schema, tables, typed
+from assent.arguments import schema
+from assent.cli import common, tables, typed
+from assent.cli.listings import Listing
+from assent.cli.tables import coloured, span, table_of, text
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
-from assent.listings import Listing
 from assent.payload import canonical_payload
-from assent.policy import NO_RULES, Asking, Effective, InvalidPolicy, Rules, Trial
-from assent.policy_file import WrittenRule
+from assent.policy.file import WrittenRule
+from assent.policy.rules import NO_RULES, Asking, Effective, InvalidPolicy, Rules, Trial
 from assent.safe import one_line
-from assent.tables import coloured, span, table_of, text
-from assent.temporal_door import TemporalDoor
+from assent.temporal.door import TemporalDoor
 
 SOMEBODY = Identity(open_id="somebody")
 """Who asks where nobody is named."""
@@ -30,12 +31,12 @@ _policy_file = click.Path(path_type=Path, dir_okay=False)
 _MATCHERS = ("tools", "requesters", "conversations", "when")
 
 
-@cli.cli.group("policy")
+@common.cli.group("policy")
 def _policy() -> None:
     """Check the operator's rules, and try them on a call."""
 
 
-@_policy.command("check", params=[click.Argument(["file"], type=_policy_file), cli.json_option()])
+@_policy.command("check", params=[click.Argument(["file"], type=_policy_file), common.json_option()])
 def _check(file: Path, as_json: bool) -> NoReturn:
     """Say whether FILE can be followed, with all that is wrong with it."""
     try:
@@ -50,7 +51,7 @@ def _check(file: Path, as_json: bool) -> NoReturn:
     click.get_current_context().exit(answer.code)
 
 
-@cli.command("explain", _policy)
+@common.command("explain", _policy)
 @click.argument("tool")
 @click.option(
     "--arguments",
@@ -59,7 +60,7 @@ def _check(file: Path, as_json: bool) -> NoReturn:
     callback=typed.read(typed.arguments),
     help="Their JSON, - for stdin, or @file.",
 )
-@cli.identity("--as", "requester", help="On whose behalf: open_id:…, union_id:… or user_id:…")
+@common.identity("--as", "requester", help="On whose behalf: open_id:…, union_id:… or user_id:…")
 @click.option("--chat", "conversation", metavar="CHAT", help="The chat that it is asked for in.")
 @click.option(
     "--file",
@@ -75,19 +76,19 @@ async def _explain(
     requester: Identity | None,
     conversation: str | None,
     rules: Rules | None,
-) -> cli.Answer:
+) -> common.Answer:
     """Say which rule applies to a call of TOOL and why, and what holds for it."""
     manifest = next((found for found in await door.manifests() if found.name == tool), None)
     if manifest is None:
         sentence = f"No worker has published a tool named {one_line(repr(tool))}."
-        return cli.Answer(sentence, {"tool": tool, "known": False}, cli.Exit.NOT_FOUND, to_stderr=True)
+        return common.Answer(sentence, {"tool": tool, "known": False}, common.Exit.NOT_FOUND, to_stderr=True)
     if rules is None:
         rules = Rules.published(await door.policy())
     payload = canonical_payload(tool, schema.complete(manifest.parameters, arguments))
     return explanation(rules, manifest, Asking.of(payload, requester or SOMEBODY, conversation))
 
 
-def explanation(rules: Rules, manifest: Manifest, asking: Asking) -> cli.Answer:
+def explanation(rules: Rules, manifest: Manifest, asking: Asking) -> common.Answer:
     """Which rule applies to a call and why none before it, and what holds."""
     trials, effective = list(rules.trials(asking)), rules.effective(manifest, asking)
     named = Listing(
@@ -107,7 +108,7 @@ def explanation(rules: Rules, manifest: Manifest, asking: Asking) -> cli.Answer:
         text(""),
         _what_holds(effective, _said_by_rule(rules, trials, effective)),
     ]
-    return cli.Answer(Group(*parts), data)
+    return common.Answer(Group(*parts), data)
 
 
 def _answer(trial: Trial) -> str:
@@ -168,7 +169,7 @@ def _part(part: float | None) -> str | None:
     return f"{part:.0%} of its time" if part is not None else None
 
 
-def _checked(rules: Rules) -> cli.Answer:
+def _checked(rules: Rules) -> common.Answer:
     lines = [
         (text(str(number)), text(rule.name), text(_about(rule)), text(_sets(rule)))
         for number, rule in enumerate(rules.rules, 1)
@@ -176,7 +177,7 @@ def _checked(rules: Rules) -> cli.Answer:
     sentence = f"{len(lines)} rules, sha256 {rules.sha256}"
     listing = Listing(("NUMBER", "RULE", "ABOUT", "SETS"), lines, "It has no rules: what the tools say holds.")
     data = {"valid": True, "sha256": rules.sha256, "rules": list(rules.names), "problems": []}
-    return cli.Answer(Group(text(sentence), text(""), listing), data)
+    return common.Answer(Group(text(sentence), text(""), listing), data)
 
 
 def _about(rule: WrittenRule) -> str:
@@ -194,7 +195,7 @@ def _sets(rule: WrittenRule) -> str:
     return ", ".join(words) or "nothing: what the tool says holds"
 
 
-def _problems(file: Path, error: InvalidPolicy) -> cli.Answer:
+def _problems(file: Path, error: InvalidPolicy) -> common.Answer:
     lines = [text(f"{file} cannot be followed:"), *(text(f"  {problem}") for problem in error.problems)]
     data = {"valid": False, "sha256": None, "rules": [], "problems": list(error.problems)}
-    return cli.Answer(Group(*lines), data, cli.Exit.USAGE, to_stderr=True)
+    return common.Answer(Group(*lines), data, common.Exit.USAGE, to_stderr=True)

@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
+from assent.client.door import MOST_CALLS, Approval, FrozenReview, ToolDescription
+from assent.client.texts import with_sentence
 from assent.contracts.audit import AuditRecord
 from assent.contracts.decision import DecisionKind, Remember, Stage
 from assent.contracts.grants import Grant, RevokedKind
@@ -20,8 +22,6 @@ from assent.contracts.ruling import RulingKind, Settlement
 from assent.contracts.state import State
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Frozen, Id, Text
-from assent.door import MOST_CALLS, Approval, FrozenReview, ToolDescription
-from assent.texts import with_sentence
 
 MAX_WAIT = 60
 """The longest that one question waits for an answer, in seconds."""

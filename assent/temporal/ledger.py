@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from assent.client.reader import LedgerReader, Stored
 from assent.contracts.audit import AuditRecord
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
@@ -19,7 +20,6 @@ from assent.contracts.state import State
 from assent.contracts.status import Phase
 from assent.errors import ApprovalInterrupted, ApprovalNotFound, AssentError, LedgerNeeded, Unavailable
 from assent.inbox import awaits
-from assent.reader import LedgerReader, Stored
 
 _AT_ONCE = 16
 """How many approvals are asked at the same time how they stand."""

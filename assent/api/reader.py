@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from assent.api.door import HttpDoor
+from assent.client.reader import Stored
 from assent.contracts.audit import AuditRecord
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
@@ -16,8 +18,6 @@ from assent.contracts.ruling import Settlement
 from assent.contracts.state import State
 from assent.contracts.status import Phase
 from assent.errors import ApprovalNotFound
-from assent.reader import Stored
-from assent.remote import HttpDoor
 
 _Line = TypeVar("_Line")
 

@@ -8,6 +8,9 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from assent.client.door import Approval, Door, FrozenReview, ToolDescription, parse_request, parse_requests
+from assent.client.handle import ApprovalHandle
+from assent.client.reader import LedgerReader
 from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
@@ -15,10 +18,7 @@ from assent.contracts.request import DEFAULT_TTL, WhenPending
 from assent.contracts.state import State
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Surface
-from assent.door import Approval, Door, FrozenReview, ToolDescription, parse_request, parse_requests
 from assent.errors import InvalidRequest
-from assent.handle import ApprovalHandle
-from assent.reader import LedgerReader
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -176,14 +176,14 @@ async def _open_door(url: str | None, token: str | None, client: Client | None, 
     if url is None:
         if token is not None:
             raise InvalidRequest("a token belongs to an address: Assent.connect(url, token=…)")
-        from assent.temporal import connect_temporal
-        from assent.temporal_door import TemporalDoor
+        from assent.temporal.connection import connect_temporal
+        from assent.temporal.door import TemporalDoor
 
         return TemporalDoor(client or await connect_temporal(), reader)
     if reader is not None:
         raise InvalidRequest("the HTTP API reads the ledger by itself; a reader belongs to a connection to Temporal")
     if client is not None:
         raise InvalidRequest("connect to an address or through a Temporal client, not both")
-    from assent.remote import HttpDoor
+    from assent.api.door import HttpDoor
 
     return HttpDoor(url, token)

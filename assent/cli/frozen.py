@@ -7,29 +7,29 @@ from typing import Any
 
 import click
 
-from assent import cli, listings, prompts, sentences, tables, typed
-from assent.client import Assent
+from assent.cli import common, listings, prompts, sentences, tables, typed
+from assent.client.client import Assent
 from assent.contracts.identity import Identity
 from assent.contracts.ruling import Ruled, RuledKind, RulingKind
 from assent.contracts.state import State
 from assent.contracts.values import Surface
-from assent.temporal_door import TemporalDoor
+from assent.temporal.door import TemporalDoor
 
 _RULINGS = {"executed": RulingKind.EXECUTED, "not-executed": RulingKind.NOT_EXECUTED, "retry": RulingKind.RETRY}
 
 
-@cli.command("frozen")
+@common.command("frozen")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
-async def _frozen(door: TemporalDoor, limit: int) -> cli.Answer:
+async def _frozen(door: TemporalDoor, limit: int) -> common.Answer:
     """List the calls of which nobody knows whether they took effect."""
     reviews = [review async for review in door.frozen(limit=limit)]
-    return cli.Answer(listings.frozen_listing(reviews), [review.model_dump(mode="json") for review in reviews])
+    return common.Answer(listings.frozen_listing(reviews), [review.model_dump(mode="json") for review in reviews])
 
 
-@cli.command("settle")
-@cli.approval_id
+@common.command("settle")
+@common.approval_id
 @click.argument("ruling", type=click.Choice([*_RULINGS]))
-@cli.identity("--as", "operator", required=True, help="Who says so, an operator: open_id:…, union_id:… or user_id:…")
+@common.identity("--as", "operator", required=True, help="Who says so, an operator: open_id:…, union_id:… or user_id:…")
 @click.option("--reason", required=True, help="How it is known, for the record.")
 @click.option(
     "--content",
@@ -40,7 +40,9 @@ async def _frozen(door: TemporalDoor, limit: int) -> cli.Answer:
 @click.option(
     "--hash", "typed_hash", metavar="SHA", help="To try again: the first 12 characters of the payload's hash."
 )
-async def _settle(door: TemporalDoor, approval_id: str, ruling: str, typed_hash: str | None, **said: Any) -> cli.Answer:
+async def _settle(
+    door: TemporalDoor, approval_id: str, ruling: str, typed_hash: str | None, **said: Any
+) -> common.Answer:
     """Say what became of a frozen call: it was executed, it was not, or it is to be tried again.
 
     Look into the system that it would have changed before. To try again, the start of the payload's hash must be
@@ -68,8 +70,8 @@ async def _typed_hash(state: State) -> str:
     return await prompts.ask("\nTo run this again, type the payload's hash as shown above: ")
 
 
-def _told(ruled: Ruled, approval_id: str, operator: Identity) -> cli.Answer:
-    code = cli.Exit.DONE if ruled.kind in (RuledKind.SETTLED, RuledKind.RETRYING) else cli.Exit.REFUSED
+def _told(ruled: Ruled, approval_id: str, operator: Identity) -> common.Answer:
+    code = common.Exit.DONE if ruled.kind in (RuledKind.SETTLED, RuledKind.RETRYING) else common.Exit.REFUSED
     data = {"approval_id": approval_id, **ruled.model_dump(mode="json")}
     sentence = sentences.ruled_sentence(ruled, approval_id, operator)
-    return cli.Answer(sentence, data, code, to_stderr=code is not cli.Exit.DONE)
+    return common.Answer(sentence, data, code, to_stderr=code is not common.Exit.DONE)

@@ -15,15 +15,16 @@ import click
 from pydantic import TypeAdapter
 from rich.console import RenderableType
 
-from assent import __version__, tables, typed
+from assent import __version__
+from assent.api.door import HttpDoor
+from assent.api.reader import HttpReader
+from assent.cli import tables, typed
 from assent.contracts.decision import VerdictKind
 from assent.contracts.identity import Identity
 from assent.contracts.values import Id
 from assent.errors import InvalidRequest
-from assent.remote import HttpDoor
-from assent.remote_reader import HttpReader
-from assent.temporal import connect_temporal
-from assent.temporal_door import TemporalDoor
+from assent.temporal.connection import connect_temporal
+from assent.temporal.door import TemporalDoor
 
 
 class Exit(IntEnum):

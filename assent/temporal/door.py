@@ -24,6 +24,8 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 from assent import names
+from assent.client.door import Approval, FrozenReview, ToolDescription
+from assent.client.reader import LedgerReader, Stored
 from assent.contracts.audit import AuditRecord
 from assent.contracts.bundles import BundleAsked
 from assent.contracts.carried import Asked
@@ -42,7 +44,6 @@ from assent.contracts.signals import VerdictQuestion, Withdrawal
 from assent.contracts.state import State
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Surface
-from assent.door import Approval, FrozenReview, ToolDescription
 from assent.errors import (
     ApprovalConflict,
     ApprovalInterrupted,
@@ -53,12 +54,12 @@ from assent.errors import (
     Unavailable,
 )
 from assent.judgement import after_ending
-from assent.reader import LedgerReader, Stored
 from assent.safe import markdown_start
-from assent.temporal import NO_SERVER, ended_as, no_answer, unavailable
-from assent.temporal_ledger import TemporalLedger
-from assent.temporal_lists import listed_approvals
-from assent.temporal_reviews import Review, TemporalReviews
+from assent.temporal import search
+from assent.temporal.connection import NO_SERVER, ended_as, no_answer, unavailable
+from assent.temporal.ledger import TemporalLedger
+from assent.temporal.lists import listed_approvals
+from assent.temporal.reviews import Review, TemporalReviews
 
 _RECALL_WITHIN = timedelta(seconds=15)
 _OPEN_WITHIN = timedelta(seconds=5)
@@ -178,9 +179,13 @@ class TemporalDoor:
     async def _start(self, request: Request, limits: AgentLimits) -> bool:
         """Start the approval, or see that the same request started it before. Tells which."""
         digest = request.sha256
-        attributes = {names.STATUS: Phase.PREPARING, names.TOOL: request.tool, names.REQUESTER: str(request.requester)}
+        attributes = {
+            search.STATUS: Phase.PREPARING,
+            search.TOOL: request.tool,
+            search.REQUESTER: str(request.requester),
+        }
         if request.thread_id is not None:
-            attributes[names.THREAD] = request.thread_id
+            attributes[search.THREAD] = request.thread_id
         reuse = WorkflowIDReusePolicy.REJECT_DUPLICATE
         while True:
             try:
@@ -191,7 +196,7 @@ class TemporalDoor:
                     task_queue=names.APPROVALS_QUEUE,
                     id_reuse_policy=reuse,
                     memo={names.REQUEST_HASH_MEMO: digest},
-                    search_attributes=names.attributes(attributes),
+                    search_attributes=search.attributes(attributes),
                     static_summary=_summary(f"{request.tool} for {request.requester}"),
                 )
                 return True
@@ -357,7 +362,7 @@ class TemporalDoor:
             raise unavailable(error) from error
         if described.status is WorkflowExecutionStatus.RUNNING:
             return None
-        ended = described.typed_search_attributes.get(names.STATUS) or ""
+        ended = described.typed_search_attributes.get(search.STATUS) or ""
         if ended not in {*Status}:
             return Verdict(kind=VerdictKind.MISSING)
         return Verdict(kind=after_ending(Status(ended)), status=Status(ended))

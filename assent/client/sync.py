@@ -9,7 +9,9 @@ from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from assent.client import Assent
+from assent.client.client import Assent
+from assent.client.door import Approval, FrozenReview, ToolDescription
+from assent.client.handle import ApprovalHandle
 from assent.contracts.audit import AuditRecord
 from assent.contracts.decision import DecisionKind, Verdict
 from assent.contracts.grants import Grant, RevokedKind
@@ -17,8 +19,6 @@ from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
 from assent.contracts.ruling import Ruled, RulingKind, Settlement
 from assent.contracts.state import State
-from assent.door import Approval, FrozenReview, ToolDescription
-from assent.handle import ApprovalHandle
 
 _Result = TypeVar("_Result")
 

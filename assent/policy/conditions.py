@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from assent.evaluator import TookTooLong, evaluator
+from assent.policy.evaluator import TookTooLong, evaluator
 
 if TYPE_CHECKING:  # only those who have a policy need it
     from cel import Context, Program

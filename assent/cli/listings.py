@@ -9,12 +9,12 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
+from assent.cli.tables import SHORT_HASH, UNLIMITED, coloured, span, table_of, text
+from assent.client.door import Approval, FrozenReview
 from assent.contracts.decision import Remember
 from assent.contracts.grants import Grant
 from assent.contracts.state import State
 from assent.contracts.status import Phase
-from assent.door import Approval, FrozenReview
-from assent.tables import SHORT_HASH, UNLIMITED, coloured, span, table_of, text
 
 _FEWEST_COLUMNS = 3
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from assent.client.door import Door, check_decision, check_ruling, invalid
+from assent.client.texts import with_sentence
 from assent.contracts.audit import AuditRecord
 from assent.contracts.decision import Decision, DecisionKind, Remember, Stage, Verdict
 from assent.contracts.identity import Identity
@@ -17,9 +19,7 @@ from assent.contracts.signals import Withdrawal
 from assent.contracts.state import State
 from assent.contracts.status import Status
 from assent.contracts.values import Surface
-from assent.door import Door, check_decision, check_ruling, invalid
 from assent.payload import canonical_payload
-from assent.texts import with_sentence
 
 _ANSWER_WITHIN = timedelta(seconds=8)
 """How long a decision waits to learn what became of it."""

@@ -21,13 +21,14 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from assent import names
+from assent.client.door import FrozenReview
 from assent.contracts.recall import Recall, Recalled, RecallKind
 from assent.contracts.review import Examined, FrozenCall, FrozenStanding, ReviewRecord
 from assent.contracts.ruling import Ruled, RuledKind, Ruling, Settlement
-from assent.door import FrozenReview
 from assent.errors import AssentError, NotFrozen, RulingRefused, Unavailable
-from assent.temporal import NO_SERVER, no_answer, unavailable
-from assent.temporal_ledger import TemporalLedger
+from assent.temporal import search
+from assent.temporal.connection import NO_SERVER, no_answer, unavailable
+from assent.temporal.ledger import TemporalLedger
 
 _RULED_WITHIN = timedelta(seconds=20)
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
@@ -183,9 +184,9 @@ async def _listed(found: WorkflowExecution) -> FrozenReview:
     return FrozenReview(
         approval_id=await found.memo_value(names.APPROVAL_MEMO, "", type_hint=str),
         review_id=found.id,
-        tool=attributes.get(names.TOOL),
-        requester=attributes.get(names.REQUESTER),
-        risk=attributes.get(names.RISK),
+        tool=attributes.get(search.TOOL),
+        requester=attributes.get(search.REQUESTER),
+        risk=attributes.get(search.RISK),
         frozen_at=datetime.fromisoformat(since) if since else found.start_time,
     )
 

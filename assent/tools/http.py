@@ -18,10 +18,11 @@ import httpx
 from pydantic import StringConstraints
 from pydantic_core import to_jsonable_python
 
-from assent import bounded_http, strict_json
-from assent.bounded_http import PLAIN
+from assent import strict_json
 from assent.errors import AssentError, InvalidTool
-from assent.tools import ProbeAnswer, ProbeResult, Tool, ToolContext, ToolOutcome, ToolResult, tool
+from assent.tools import bounded_http
+from assent.tools.bounded_http import PLAIN
+from assent.tools.tool import ProbeAnswer, ProbeResult, Tool, ToolContext, ToolOutcome, ToolResult, tool
 
 _CONNECT_WITHIN = 10.0
 _PROBED_WITHIN = 8.0

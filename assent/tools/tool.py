@@ -17,7 +17,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import SchemaError
 from pydantic_core.core_schema import DecimalSchema
 
-from assent import names, schema
+from assent import names
+from assent.arguments import schema
 from assent.contracts.approvers import Approvers
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest, Risk

@@ -22,15 +22,15 @@ from pydantic import (
     model_validator,
 )
 
-from assent import typed
-from assent.conditions import Condition
 from assent.contracts.approvers import Approvers
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
 from assent.contracts.permission import Execution, Fallback, ResultReview
 from assent.contracts.request import MAX_TTL
 from assent.contracts.values import Id
+from assent.durations import parse_duration
 from assent.errors import AssentError
+from assent.policy.conditions import Condition
 
 MAX_BYTES = 256 * 1024
 MAX_RULES = 500
@@ -59,7 +59,7 @@ def _condition(given: object) -> object:
 
 def _span(given: object) -> object:
     if isinstance(given, str):
-        return typed.duration(given)
+        return parse_duration(given)
     if isinstance(given, int | float) and not isinstance(given, bool):
         try:
             return timedelta(seconds=given)

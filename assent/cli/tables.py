@@ -13,6 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from assent.cli.sentences import happened, settler
 from assent.contracts.approvers import Approvers
 from assent.contracts.decision import Judged, VerdictKind
 from assent.contracts.outcome import Outcome
@@ -23,7 +24,6 @@ from assent.contracts.state import Progress, State
 from assent.contracts.status import Status
 from assent.masking import MASK, Mask
 from assent.safe import one_line
-from assent.sentences import happened, settler
 
 UNLIMITED = 1_000_000
 """The width of a pipe: nothing is wrapped or cut where no terminal asks for it."""

@@ -13,21 +13,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
-from assent.contracts.audit import AuditRecord
-from assent.contracts.decision import Decision, Verdict, VerdictKind
-from assent.contracts.grants import Grant, RevokedKind
-from assent.contracts.identity import Identity
-from assent.contracts.outcome import Outcome
-from assent.contracts.quotas import Quota
-from assent.contracts.request import Request
-from assent.contracts.ruling import Ruled, RuledKind, Ruling, Settlement
-from assent.contracts.signals import Withdrawal
-from assent.contracts.state import State
-from assent.contracts.values import Surface
-from assent.door import Approval, FrozenReview, ToolDescription
-from assent.errors import ApprovalNotFound, AssentError, InvalidRequest, QuotaExceeded, Unavailable
-from assent.problems import MEDIA_TYPE, Code, Problem, error_of
-from assent.wire import (
+from assent.api.problems import MEDIA_TYPE, Code, Problem, error_of
+from assent.api.wire import (
     ApprovalList,
     ApprovalView,
     AuditTrail,
@@ -44,6 +31,19 @@ from assent.wire import (
     path_segment,
     person,
 )
+from assent.client.door import Approval, FrozenReview, ToolDescription
+from assent.contracts.audit import AuditRecord
+from assent.contracts.decision import Decision, Verdict, VerdictKind
+from assent.contracts.grants import Grant, RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.outcome import Outcome
+from assent.contracts.quotas import Quota
+from assent.contracts.request import Request
+from assent.contracts.ruling import Ruled, RuledKind, Ruling, Settlement
+from assent.contracts.signals import Withdrawal
+from assent.contracts.state import State
+from assent.contracts.values import Surface
+from assent.errors import ApprovalNotFound, AssentError, InvalidRequest, QuotaExceeded, Unavailable
 
 if TYPE_CHECKING:
     import httpx

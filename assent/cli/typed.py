@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,8 +12,6 @@ from pydantic import ValidationError
 
 from assent import strict_json
 from assent.contracts.identity import Identity
-
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 _Parsed = TypeVar("_Parsed")
 
@@ -57,16 +53,6 @@ def _text_of(given: str) -> str:
         return Path(given[1:]).read_text("utf-8-sig")
     except OSError as error:
         raise ValueError(f"{given[1:]!r} cannot be read: {error.strerror}") from None
-
-
-def duration(text: str) -> timedelta:
-    match = re.fullmatch("([0-9]+)([smhd])", text)
-    if match is None:
-        raise ValueError(f"{text!r} is not a duration; write 90s, 15m, 4h or 1d")
-    try:
-        return timedelta(**{_UNITS[match[2]]: int(match[1])})
-    except OverflowError:
-        raise ValueError(f"{text} is longer than any approval can wait") from None
 
 
 def person(text: str) -> str:

@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from assent.conditions import ID_KINDS, Condition, Known, NotEvaluable, NotKnown
 from assent.contracts.approvers import Approvers
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest, Risk
@@ -17,7 +16,8 @@ from assent.contracts.plan import Plan
 from assent.contracts.policy import Policy, Rule
 from assent.contracts.values import Frozen
 from assent.payload import sha256
-from assent.policy_file import MAX_BYTES, InvalidPolicy, WrittenRule, read
+from assent.policy.conditions import ID_KINDS, Condition, Known, NotEvaluable, NotKnown
+from assent.policy.file import MAX_BYTES, InvalidPolicy, WrittenRule, read
 
 __all__ = ["NO_RULES", "Asking", "Effective", "InvalidPolicy", "Rules", "Trial", "objection"]
 

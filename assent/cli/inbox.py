@@ -7,8 +7,9 @@ from typing import Any
 
 import click
 
-from assent import cli, listings, prompts, sentences, tables, typed
-from assent.client import Assent
+from assent.cli import common, listings, prompts, sentences, tables, typed
+from assent.client.client import Assent
+from assent.client.handle import ApprovalHandle
 from assent.contracts.decision import DecisionKind, Stage, Verdict, VerdictKind
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
@@ -16,10 +17,9 @@ from assent.contracts.state import State
 from assent.contracts.status import Phase
 from assent.contracts.values import Surface
 from assent.errors import InvalidRequest
-from assent.handle import ApprovalHandle
 from assent.inbox import awaits
 from assent.safe import one_line
-from assent.temporal_door import TemporalDoor
+from assent.temporal.door import TemporalDoor
 
 _SHORT_HASH = 12
 _LOOK_AGAIN = (VerdictKind.INVALID, VerdictKind.SUPERSEDED, VerdictKind.TAMPERED)
@@ -28,18 +28,18 @@ _CALL = "\n[a]pprove  [r]eject REASON  [e]dit JSON or @file  [s]kip  [q]uit: "
 _RESULT = "\n[a]pprove: release  [r]eject REASON: withhold  [s]kip  [q]uit: "
 
 
-@cli.command("inbox")
-@cli.identity("--as", "actor", required=True, help="Whose inbox: open_id:…, union_id:… or user_id:…")
-async def _inbox(door: TemporalDoor, actor: Identity) -> cli.Answer:
+@common.command("inbox")
+@common.identity("--as", "actor", required=True, help="Whose inbox: open_id:…, union_id:… or user_id:…")
+async def _inbox(door: TemporalDoor, actor: Identity) -> common.Answer:
     """List what waits for me. On a terminal, show each in turn and ask what I decide."""
     states = [state async for state in Assent(door).inbox(actor)]
     shown = listings.inbox_listing(states)
     data = [tables.state_data(state) for state in states]
-    if not states or cli.wants_json() or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return cli.Answer(shown, data)
+    if not states or common.wants_json() or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return common.Answer(shown, data)
     tables.print_for_people(shown)
     decided = await _Clerk(door, actor).go_through(states)
-    return cli.Answer(f"\nDecided: {decided} of {len(states)}.", data)
+    return common.Answer(f"\nDecided: {decided} of {len(states)}.", data)
 
 
 class _Leave(Exception):
@@ -83,7 +83,7 @@ class _Clerk:
             kind = DecisionKind(said["kind"])
             click.echo(sentences.verdict_sentence(verdict, state.approval_id, kind, self._actor, stage), err=True)
             if verdict.kind not in _LOOK_AGAIN:
-                return cli.EXIT_OF_VERDICT.get(verdict.kind) is cli.Exit.DONE
+                return common.EXIT_OF_VERDICT.get(verdict.kind) is common.Exit.DONE
             state = await handle.state()
             state = state if awaits(state, self._actor) else None
         return False

@@ -1,0 +1,1 @@
+"""Approvals through Temporal itself, for those who are trusted with everything."""

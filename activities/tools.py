@@ -26,7 +26,7 @@ from assent.contracts.plan import Plan
 from assent.contracts.status import Status
 from assent.payload import payload_arguments, sha256
 from assent.policy.rules import objection
-from assent.tools.tool import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolResult
+from assent.tools.definition import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolResult
 from ledger import Beginning, ClaimState, Ending, Holder, Ledger, Right, is_refusal
 
 BEGIN_LIMIT = timedelta(seconds=5)

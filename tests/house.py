@@ -10,7 +10,8 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from assent import ApprovalHandle, Assent, State, names
+from assent import ApprovalHandle, Assent, names
+from assent.types import State
 from ledger import Ledger
 from ledger.engine import writing
 from tests.clocks import SteppedClock

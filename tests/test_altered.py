@@ -15,7 +15,7 @@ from temporalio.testing import ActivityEnvironment
 from activities.tools import ToolActivities
 from assent import ApprovalHandle, ApprovalInterrupted, Registry, names, tool
 from assent.contracts.execute import ReportKind, ToolCall
-from assent.tools.tool import registry
+from assent.tools.definition import registry
 from ledger import Ledger
 from ledger.engine import writing
 from tests import parts

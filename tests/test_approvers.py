@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from assent import ApprovalHandle, Identity, Verdict
+from assent import ApprovalHandle, Identity
+from assent.types import Verdict
 from tests.conftest import ME, Service
 from tests.tools import CHIEFS, PEOPLE, marks
 

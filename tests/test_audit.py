@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from assent import Identity, Outcome, Status, Surface
+from assent import Identity, Outcome, Status
 from assent.contracts.audit import AuditBatch, AuditEntry, AuditEvent
 from assent.contracts.conclude import Conclusion
 from assent.contracts.request import Request
+from assent.types import Surface
 from ledger import Ledger, audit, verifying
 from ledger.engine import writing
 from tests.conftest import ME, Service, new_database

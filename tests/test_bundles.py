@@ -16,7 +16,7 @@ from activities.cards import CardActivities
 from activities.feishu import Feishu
 from assent import ApprovalHandle, InvalidRequest, names
 from assent.contracts.identity import Identity
-from assent.tools.tool import registry
+from assent.tools.definition import registry
 from cards import BundleClick, Wording, parse_event
 from ledger import MessageKind, bundle_slot
 from tests import parts

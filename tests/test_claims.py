@@ -13,13 +13,14 @@ import pytest
 from sqlalchemy import event, select, text
 from sqlalchemy.exc import IntegrityError
 
-from assent import Approvers, Identity, Risk
+from assent import Approvers, Identity
 from assent.content import Content
 from assent.contracts.execute import Closing, ReportKind, ToolCall
 from assent.contracts.plan import Plan
 from assent.contracts.request import Request
 from assent.contracts.status import Status
 from assent.payload import canonical_payload, idempotency_key, scope_key, sha256
+from assent.types import Risk
 from ledger import ClaimState, Ending, Holder, Ledger, Right
 from ledger.engine import writing
 from ledger.schema import late_results

@@ -7,18 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from assent import (
-    ApprovalHandle,
-    ApprovalNotFound,
-    Approvers,
-    Edit,
-    Identity,
-    Outcome,
-    Phase,
-    State,
-    Status,
-    Unavailable,
-)
+from assent import ApprovalHandle, ApprovalNotFound, Approvers, Identity, Outcome, Status, Unavailable
 from assent.api.wire import Ending
 from assent.client.reader import LedgerReader
 from assent.client.texts import with_sentence
@@ -27,6 +16,7 @@ from assent.contracts.policy import Rule
 from assent.contracts.state import Progress
 from assent.inbox import awaits
 from assent.temporal.ledger import TemporalLedger
+from assent.types import Edit, Phase, State
 
 ASKER, ANN, BOB, CAT = (Identity(open_id=f"ou_{name}", tenant_key="t") for name in ("asker", "ann", "bob", "cat"))
 PEOPLE = Approvers(kind=Approvers.Kind.PEOPLE, people=(ANN, BOB), threshold=2)

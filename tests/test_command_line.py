@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from assent import ApprovalHandle, ApprovalNotFound, Identity, State, Surface
+from assent import ApprovalHandle, ApprovalNotFound, Identity
 from assent.cli.main import Exit, cli
+from assent.types import State, Surface
 from tests import parts
 from tests.conftest import Service, new_database, open_service
 from tests.nursery import Started, spawn

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from assent import ApprovalHandle, State
+from assent import ApprovalHandle
+from assent.types import State
 from tests import parts
 from tests.conftest import OPERATOR
 from tests.nursery import Started, spawn

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from assent import ApprovalHandle, Identity, State
+from assent import ApprovalHandle, Identity
+from assent.types import State
 from tests.parts import until
 from tests.test_command_line import ME, CommandLine, command_line
 from tests.test_command_line_frozen import Terminal, on_terminal

@@ -27,19 +27,7 @@ from activities.callback_secrets import CallbackSecrets
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from activities.review_cards import ReviewCards
-from assent import (
-    ApprovalHandle,
-    Assent,
-    Decision,
-    Execution,
-    Identity,
-    Outcome,
-    ResultReview,
-    Ruled,
-    Ruling,
-    errors,
-    names,
-)
+from assent import ApprovalHandle, Assent, Decision, Identity, Outcome, errors, names
 from assent.contracts.audit import ClosingHead
 from assent.contracts.conclude import Announcement
 from assent.contracts.manifest import Manifest
@@ -47,8 +35,9 @@ from assent.payload import canonical_payload
 from assent.policy.rules import Asking, Rules
 from assent.settings import Settings
 from assent.temporal import search
-from assent.tools import tool as tools
-from assent.tools.tool import Registry, Tool
+from assent.tools import definition as tools
+from assent.tools.definition import Registry, Tool
+from assent.types import Execution, ResultReview, Ruled, Ruling
 from cards import Wording
 from ledger import Ledger, Reader
 from ledger.engine import open_engine, reading

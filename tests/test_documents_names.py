@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from assent import Status, VerdictKind, content, errors, payload, tool
+from assent import Status, content, errors, payload, tool
 from assent.api.problems import Code, problem
 from assent.api.wire import MAX_WAIT, NewApproval, NewRuling
 from assent.cli.main import cli
 from assent.settings import Settings
-from assent.tools import tool as tools
+from assent.tools import definition as tools
+from assent.types import VerdictKind
 from cards.controls import MOST_REASON
 from ledger import Reader
 from simulator import people

@@ -16,7 +16,7 @@ from assent import InvalidRequest
 from assent.arguments.fields import MOST_CHARACTERS, Field, FieldKind, fields_of, typed
 from assent.arguments.schema import complete
 from assent.payload import canonical_json
-from assent.tools.tool import Registry, tool
+from assent.tools.definition import Registry, tool
 from tests.properties import unhurried
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from assent import Identity, Risk
+from assent import Identity
 from assent.contracts.audit import AuditEvent
 from assent.contracts.decision import DecisionKind, Remember
 from assent.contracts.execute import ReportKind, ToolCall
@@ -17,6 +17,7 @@ from assent.contracts.grants import Grant, Remembering, RevokedKind
 from assent.contracts.plan import Plan
 from assent.contracts.status import Status
 from assent.contracts.values import Surface
+from assent.types import Risk
 from ledger import ClaimState, Ending, Ledger, Reader, Right, claims, grants
 from ledger.engine import writing
 from tests.conftest import new_database

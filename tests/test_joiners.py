@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 from temporalio.client import WorkflowUpdateStage
 
-from assent import ApprovalHandle, InvalidRequest, RulingKind, names
+from assent import ApprovalHandle, InvalidRequest, names
 from assent.client.door import parse_request
 from assent.content import Content
 from assent.contracts.execute import Report, ReportKind, ToolCall
@@ -20,6 +20,7 @@ from assent.contracts.plan import Plan
 from assent.contracts.review import Examination, FrozenCall, Telling
 from assent.contracts.ruling import Ruled, Ruling
 from assent.contracts.status import Status
+from assent.types import RulingKind
 from ledger import ClaimState, Ending, Ledger
 from ledger.engine import writing
 from tests.conftest import ME, OPERATOR, Service, new_database

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent import InvalidRequest, Unhashable
+from assent import InvalidRequest
 from assent.contracts.identity import Identity
 from assent.payload import (
     MAX_DEPTH,
@@ -30,6 +30,7 @@ from assent.payload import (
     sha256,
 )
 from assent.persons import Person
+from assent.types import Unhashable
 from tests.properties import unhurried
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -18,7 +18,7 @@ from assent.policy import conditions
 from assent.policy import file as policy_file
 from assent.policy.rules import Asking, Rules
 from assent.settings import Settings
-from assent.tools.tool import Registry, Tool
+from assent.tools.definition import Registry, Tool
 from tests.documents import ROOT, commands, rows, section, snippets
 from tests.test_policy_command import shown
 
@@ -31,7 +31,7 @@ MATCHERS = {"tools", "requesters", "conversations", "when"}
 @pytest.fixture(scope="module")
 def manifests() -> dict[str, Manifest]:
     """The tools that `make dev` offers, without registering them for other tests."""
-    from assent.tools import tool as tools
+    from assent.tools import definition as tools
 
     before, tools.registry.tools = tools.registry.tools, Registry().tools
     try:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from assent import ApprovalHandle, Identity, State, names
+from assent import ApprovalHandle, Identity, names
+from assent.types import State
 from tests import parts
 from tests.conftest import Service
 from tests.feishu import APPROVER, REQUESTER, Office, buttons, open_office

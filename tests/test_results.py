@@ -15,7 +15,7 @@ from activities.tools import ToolActivities
 from assent import ApprovalHandle
 from assent.content import Content
 from assent.contracts.execute import ToolCall
-from assent.tools.tool import registry
+from assent.tools.definition import registry
 from ledger import ClaimState, Ending, Holder, Right
 from ledger.engine import writing
 from tests.conftest import ME, Service

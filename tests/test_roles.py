@@ -19,9 +19,10 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from temporalio.client import Client
 
-from assent import Assent, Identity, Risk, tool
+from assent import Assent, Identity, tool
 from assent.settings import Settings
-from assent.tools.tool import Registry, registry
+from assent.tools.definition import Registry, registry
+from assent.types import Risk
 from ledger import Ledger, Reader, roles
 from ledger.engine import writing
 from ledger.schema import metadata

@@ -20,7 +20,8 @@ import pytest
 from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from assent import ApprovalHandle, Identity, Ruled, RulingRefused, names
+from assent import ApprovalHandle, Identity, names
+from assent.types import Ruled, RulingRefused
 from cards import Verifier, Wording
 from ledger import MessageKind
 from tests import parts

@@ -22,7 +22,7 @@ import workers.approvals
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from assent import ApprovalHandle, names
-from assent.tools.tool import registry
+from assent.tools.definition import registry
 from benchmarks import sick
 from cards import Wording
 from simulator.people import Chat as Room

@@ -21,7 +21,7 @@ from assent.errors import AssentError
 from assent.settings import Settings
 from assent.temporal import search
 from assent.temporal.connection import connect_temporal
-from assent.tools.tool import Registry, registry
+from assent.tools.definition import Registry, registry
 
 if TYPE_CHECKING:  # each process imports what it runs: the doors need neither a ledger nor a worker
     from temporalio.worker import Worker

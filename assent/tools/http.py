@@ -22,7 +22,7 @@ from assent import strict_json
 from assent.errors import AssentError, InvalidTool
 from assent.tools import bounded_http
 from assent.tools.bounded_http import PLAIN
-from assent.tools.tool import ProbeAnswer, ProbeResult, Tool, ToolContext, ToolOutcome, ToolResult, tool
+from assent.tools.definition import ProbeAnswer, ProbeResult, Tool, ToolContext, ToolOutcome, ToolResult, tool
 
 _CONNECT_WITHIN = 10.0
 _PROBED_WITHIN = 8.0

@@ -15,7 +15,7 @@ from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind, Settle
 from assent.contracts.state import Progress, State
 from assent.contracts.status import Phase
 from assent.contracts.values import Surface
-from assent.errors import LedgerNeeded, NotFrozen, RulingRefused, Unhashable
+from assent.errors import LedgerNeeded, MissingExtra, NotFrozen, RulingRefused, Unhashable
 
 __all__ = [
     "Approval",
@@ -30,6 +30,7 @@ __all__ = [
     "Judged",
     "LedgerNeeded",
     "LedgerReader",
+    "MissingExtra",
     "NotFrozen",
     "Phase",
     "Progress",

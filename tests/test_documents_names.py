@@ -126,6 +126,7 @@ async def test_endpoints_fields_and_errors_are_those_of_the_api(tmp_path: Path) 
         "AssentError",
         "InvalidTool",
         "LedgerNeeded",
+        "MissingExtra",
     }
     assert f"{MAX_WAIT} at most" in section(API, "Waiting")
     assert edge.MAX_BODY == 1_000_000

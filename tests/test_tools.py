@@ -360,6 +360,7 @@ def test_public_names_are_pinned() -> None:
         "Judged",
         "LedgerNeeded",
         "LedgerReader",
+        "MissingExtra",
         "NotFrozen",
         "Phase",
         "Progress",

@@ -8,9 +8,10 @@ import logging
 import random
 from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import httpx
 from pydantic import BaseModel, ValidationError
 
 from assent.api.problems import MEDIA_TYPE, Code, Problem, error_of
@@ -45,9 +46,6 @@ from assent.contracts.state import State
 from assent.contracts.values import Surface
 from assent.errors import ApprovalNotFound, AssentError, InvalidRequest, QuotaExceeded, Unavailable
 
-if TYPE_CHECKING:
-    import httpx
-
 _log = logging.getLogger(__name__)
 
 _WAIT = 30
@@ -68,10 +66,6 @@ class HttpDoor:
     """Approvals through the HTTP API. Nothing is sent before something is asked."""
 
     def __init__(self, url: str, token: str | None, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        try:
-            import httpx
-        except ImportError as error:
-            raise InvalidRequest("the client over HTTP needs httpx: install assent[http]") from error
         self._http = httpx.AsyncClient(
             base_url=_checked(url),
             headers={"Authorization": f"Bearer {_checked_token(token)}", "Accept": f"application/json, {MEDIA_TYPE}"},

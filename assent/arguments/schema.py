@@ -6,12 +6,14 @@ import copy
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain, repeat
-from typing import Any
-
-import jsonschema_rs
+from typing import TYPE_CHECKING, Any
 
 from assent.errors import InvalidRequest
+from assent.extras import needs
 from assent.payload import canonical_json
+
+if TYPE_CHECKING:  # an agent needs it only where it declares tools itself
+    import jsonschema_rs
 
 Schema = dict[str, Any]
 
@@ -78,6 +80,8 @@ def complete(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=256)
 def _validator(schema: str) -> jsonschema_rs.Draft202012Validator:
+    with needs("tools", "checking a tool's arguments"):
+        import jsonschema_rs
     # Arguments may be secret: what is wrong with a value is said without the value.
     return jsonschema_rs.Draft202012Validator(schema, validate_formats=True, mask="the value")
 

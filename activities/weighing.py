@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 from temporalio import activity
 
 from activities.cards import prompt, told
@@ -18,7 +16,7 @@ from assent.contracts.identity import Identity
 from assent.contracts.plan import Plan
 from assent.contracts.weigh import Weighed, Weighing
 from assent.errors import InvalidRequest
-from assent.payload import canonical_payload, payload_arguments
+from assent.payload import argument_values, canonical_payload
 from ledger import Ledger
 
 
@@ -85,5 +83,5 @@ class WeighingActivities:
         manifest = await self._ledger.manifest(plan.tool)
         if manifest is None:
             raise InvalidRequest(f"no worker has published a tool named {plan.tool!r}")
-        current = json.loads(payload_arguments(plan.payload))
+        current = argument_values(plan.payload)
         return typed(manifest.parameters, current, decision.fields, plan.sensitive)

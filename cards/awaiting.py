@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from assent.contracts.decision import Stage
 from assent.contracts.plan import Plan
+from assent.safe import one_line, shortened
 from cards.arguments import arguments_of, target
 from cards.elements import Element, box, div, markdown, plain, row, to_json
 from cards.framing import framed
 from cards.people import deadline_row, named
-from cards.safe import one_line, shortened
 from cards.wording import Both, Wording
 
 MOST_LISTED = 10

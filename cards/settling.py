@@ -6,14 +6,13 @@ from typing import NamedTuple
 
 from assent.contracts.review import Examined, FrozenCall
 from assent.contracts.ruling import RulingKind
+from assent.payload import SHORT_HASH
 from cards.controls import MOST_REASON, VALUE_VERSION
 from cards.elements import Element, in_a_row, plain
 from cards.wording import Both, Wording
 
 MOST_CONTENT = 1000
 """Characters of a result that a person writes down; Feishu takes no more."""
-SHORT_HASH = 12
-"""Characters of the payload's hash that a person types to have the call tried again."""
 
 
 class _Button(NamedTuple):

@@ -6,11 +6,11 @@ import json
 from typing import NamedTuple
 
 from assent.contracts.review import Examined, FrozenCall, LateResult, Sight
+from assent.safe import markdown as escaped
+from assent.safe import one_line, shortened
 from cards.arguments import written
 from cards.elements import Element, box, div, local_time, markdown, panel, row
 from cards.paragraphs import paragraph, said
-from cards.safe import markdown as escaped
-from cards.safe import one_line, shortened
 from cards.wording import Wording
 
 _EARLIER_BYTES = 240

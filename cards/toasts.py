@@ -9,7 +9,7 @@ from assent.contracts.grants import RevokedKind
 from assent.contracts.ruling import Ruled, RuledKind, RulingKind
 from assent.contracts.status import Status
 from assent.contracts.values import Frozen
-from cards.safe import one_line, shortened
+from assent.safe import one_line, shortened
 from cards.wording import Both, Wording
 
 _TYPES = {

@@ -24,8 +24,8 @@ from assent.contracts.ruling import Settlement
 from assent.contracts.state import Progress
 from assent.contracts.status import Status
 from assent.payload import sha256
+from assent.safe import markdown, visible
 from cards import Attachment, ReviewShowing, Showing, card, overflow, review_card, settled_notice
-from cards.safe import markdown, visible
 from tests.properties import unhurried
 from tests.test_cards import APPROVED, NOW, REJECTED, WORDING, plan
 from tests.test_cards_permissions import GRANT

@@ -18,8 +18,8 @@ from assent.contracts.permission import Execution, Permission
 from assent.contracts.policy import Policy
 from assent.payload import canonical_payload, sha256
 from assent.policy.conditions import MAX_VALUES, Condition, Known, NotEvaluable
-from assent.policy.file import MAX_BYTES, MAX_RULES
-from assent.policy.rules import NO_RULES, Asking, InvalidPolicy, Rules
+from assent.policy.file import MAX_BYTES, MAX_RULES, InvalidPolicy
+from assent.policy.rules import NO_RULES, Asking, Rules
 from tests.documents import ROOT
 from tests.rules import ME, asking, manifest, rule
 

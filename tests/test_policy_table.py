@@ -14,7 +14,8 @@ from assent.contracts.approvers import Approvers
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest, Risk
 from assent.contracts.permission import Permission
-from assent.policy.rules import Asking, Effective, InvalidPolicy, Rules
+from assent.policy.file import InvalidPolicy
+from assent.policy.rules import Asking, Effective, Rules
 from tests.policies import Call, Rule, as_toml, expected
 from tests.properties import unhurried
 from tests.rules import manifest

@@ -22,7 +22,8 @@ from assent.contracts.request import Request
 from assent.contracts.signals import Withdrawal
 from assent.contracts.values import Surface
 from assent.payload import canonical_payload, sha256
-from assent.policy.rules import InvalidPolicy, Rules
+from assent.policy.file import InvalidPolicy
+from assent.policy.rules import Rules
 from assent.settings import Settings
 from ledger import Ledger
 from tests import conftest

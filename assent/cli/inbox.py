@@ -18,10 +18,10 @@ from assent.contracts.status import Phase
 from assent.contracts.values import Surface
 from assent.errors import InvalidRequest
 from assent.inbox import awaits
+from assent.payload import short_hash
 from assent.safe import one_line
 from assent.temporal.door import TemporalDoor
 
-_SHORT_HASH = 12
 _LOOK_AGAIN = (VerdictKind.INVALID, VerdictKind.SUPERSEDED, VerdictKind.TAMPERED)
 """Verdicts after which it may still wait, possibly as another call than was shown."""
 _CALL = "\n[a]pprove  [r]eject REASON  [e]dit JSON or @file  [s]kip  [q]uit: "
@@ -131,7 +131,7 @@ class _Clerk:
             return True
         what, whole = ("payload", state.payload_sha256) if stage is Stage.CALL else ("result", state.result_sha256)
         typed_hash = await prompts.ask(f"High risk: type the {what}'s hash as shown above: ")
-        if whole is not None and typed_hash == whole[:_SHORT_HASH]:
+        if whole is not None and typed_hash == short_hash(whole):
             return True
         click.echo("That is not its hash; nothing was decided.", err=True)
         return False

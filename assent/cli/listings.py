@@ -9,12 +9,13 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from assent.cli.tables import SHORT_HASH, UNLIMITED, coloured, span, table_of, text
+from assent.cli.tables import UNLIMITED, coloured, span, table_of, text
 from assent.client.door import Approval, FrozenReview
 from assent.contracts.decision import Remember
 from assent.contracts.grants import Grant
 from assent.contracts.state import State
 from assent.contracts.status import Phase
+from assent.payload import short_hash
 
 _FEWEST_COLUMNS = 3
 
@@ -130,4 +131,4 @@ def grant_state(grant: Grant, now: datetime) -> str:
 def _scope(grant: Grant) -> str:
     if grant.scope is Remember.TOOL:
         return f"tool in {grant.chat_id}"
-    return f"call {(grant.payload_sha256 or '')[:SHORT_HASH]}"
+    return f"call {short_hash(grant.payload_sha256 or '')}"

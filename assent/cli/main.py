@@ -41,14 +41,12 @@ from assent.errors import (
     Unavailable,
 )
 from assent.masking import MASK
-from assent.payload import sha256
+from assent.payload import SHORT_HASH, sha256
 from assent.safe import one_line
 from assent.temporal.door import TemporalDoor
 
 __all__ = ["Exit", "cli", "frozen", "grants", "inbox", "policy", "main"]
 
-_SHORTEST_PREFIX = 12
-"""How much of a payload's hash a person must give at least."""
 _TAKEN_WITHIN = timedelta(seconds=3)
 """How long a request waits to be seen by a worker before the command says that none has."""
 
@@ -307,7 +305,7 @@ async def _as_taken(handle: ApprovalHandle) -> State | None:
 
 async def _hash(handle: ApprovalHandle, seen: str | None, stage: Stage) -> str | None:
     """The hash to decide on: what the user gave, the hash that it is the start of, or the current one."""
-    if seen is not None and not _SHORTEST_PREFIX <= len(seen) < 64:
+    if seen is not None and not SHORT_HASH <= len(seen) < 64:
         return seen
     state = await handle.state()
     if state.phase is Phase.PREPARING:

@@ -19,8 +19,8 @@ from assent.cli.tables import coloured, span, table_of, text
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
 from assent.payload import canonical_payload
-from assent.policy.file import WrittenRule
-from assent.policy.rules import NO_RULES, Asking, Effective, InvalidPolicy, Rules, Trial
+from assent.policy.file import InvalidPolicy, WrittenRule
+from assent.policy.rules import NO_RULES, Asking, Effective, Rules, Trial
 from assent.safe import one_line
 from assent.temporal.door import TemporalDoor
 

@@ -23,6 +23,7 @@ from assent.contracts.ruling import Settlement
 from assent.contracts.state import Progress, State
 from assent.contracts.status import Status
 from assent.masking import MASK, Mask
+from assent.payload import argument_values, short_hash
 from assent.safe import one_line
 
 UNLIMITED = 1_000_000
@@ -30,7 +31,6 @@ UNLIMITED = 1_000_000
 MAY_GO_ON = "The worker that ran it is not known to be dead: the call may still take effect."
 _SHORT = ("STATUS", "REQUESTED", "RISK", "AGE", "WHEN", "DECISION", "VERDICT", "WAITS", "LEFT", "STATE", "UNTIL")
 """Columns that are never wrapped."""
-SHORT_HASH = 12
 _STYLES: Mapping[str, str] = {
     "pending": "yellow",
     "executing": "cyan",
@@ -48,7 +48,7 @@ _STYLES: Mapping[str, str] = {
 
 def unmasked(arguments: dict[str, Any], state: State) -> dict[str, Any]:
     """Arguments as a person meant them who was shown masks: what was left masked stays as it is."""
-    original: dict[str, Any] = json.loads(state.payload)["arguments"] if state.payload else {}
+    original = argument_values(state.payload) if state.payload else {}
     hidden = {name: original[name] for name in state.sensitive if name in original and arguments.get(name) == MASK}
     return {**arguments, **hidden}
 
@@ -106,17 +106,13 @@ def _arguments(state: State) -> dict[str, Any] | None:
 
 def masked(payload: str, sensitive: Sequence[str]) -> dict[str, Any]:
     """The arguments of a payload, the sensitive ones masked."""
-    arguments: dict[str, Any] = json.loads(payload)["arguments"]
+    arguments = argument_values(payload)
     return {name: MASK if name in sensitive else value for name, value in arguments.items()}
-
-
-def _mask(state: State) -> Mask:
-    return Mask(state.payload, state.sensitive, state.edit.proposed_payload if state.edit else None)
 
 
 def approval_page(state: State, outcome: Outcome | None = None, settlement: Settlement | None = None) -> RenderableType:
     """One approval: what it is, what would run, what was decided, how it ended."""
-    mask = _mask(state)
+    mask = Mask.of(state)
     outcome = mask.outcome(outcome) if outcome else None
     settlement = mask.settlement(settlement) if settlement else None
     parts = [call_page(state, outcome)]
@@ -131,7 +127,7 @@ def approval_page(state: State, outcome: Outcome | None = None, settlement: Sett
 
 def call_page(state: State, outcome: Outcome | None = None) -> RenderableType:
     """What an approval is about, and what would run."""
-    mask = _mask(state)
+    mask = Mask.of(state)
     said = {name: mask.text(getattr(state, name) or "") or None for name in ("reason", "request_reason")}
     state = state.model_copy(update=said)
     parts: list[RenderableType] = [_facts(state, outcome)]
@@ -147,7 +143,7 @@ def call_page(state: State, outcome: Outcome | None = None) -> RenderableType:
 
 def result_page(result: str, state: State) -> RenderableType:
     """A result that waits to be released, whole, but for the values that are nobody's to see."""
-    result = _mask(state).text(result)
+    result = Mask.of(state).text(result)
     return _section("Result, not yet released", *(text(line) for line in result.split("\n")))
 
 
@@ -157,7 +153,7 @@ def outcome_page(outcome: Outcome, state: State | None = None) -> RenderableType
     state: what it was about, where that is known: it names the values that are nobody's to see.
     """
     sensitive = state.sensitive if state else ()
-    outcome = _mask(state).outcome(outcome) if state else outcome
+    outcome = Mask.of(state).outcome(outcome) if state else outcome
     facts = _pairs(
         {
             "Approval": text(outcome.approval_id),
@@ -183,12 +179,12 @@ def _endorsed(outcome: Outcome) -> dict[str, Text | None]:
 
 
 def _rule(rule: Rule | None) -> Text | None:
-    return text(f"{rule.name} (policy {rule.policy_sha256[:SHORT_HASH]})") if rule else None
+    return text(f"{rule.name} (policy {short_hash(rule.policy_sha256)})") if rule else None
 
 
 def _edit(edit: Edit, sensitive: Sequence[str]) -> RenderableType:
     """What was proposed instead."""
-    facts = _pairs({"By": text(str(edit.by)), "Payload": text(edit.proposed_payload_sha256[:SHORT_HASH])})
+    facts = _pairs({"By": text(str(edit.by)), "Payload": text(short_hash(edit.proposed_payload_sha256))})
     proposed = masked(edit.proposed_payload, sensitive)
     return _section("Edited; proposed was", facts, _arguments_table(proposed, sensitive))
 
@@ -227,8 +223,8 @@ def _facts(state: State, outcome: Outcome | None) -> Table:
             "Delegated": text(_delegated(state.progress)) if state.progress and state.progress.delegations else None,
             **({} if outcome else {"Rule": _rule(state.rule), "Grant": _optional(state.grant_id)}),
             "Deadline": text(_deadline(state)) if state.deadline else None,
-            "Payload": text(state.payload_sha256[:SHORT_HASH]) if state.payload_sha256 else None,
-            "Result": text(state.result_sha256[:SHORT_HASH]) if state.result_sha256 else None,
+            "Payload": text(short_hash(state.payload_sha256)) if state.payload_sha256 else None,
+            "Result": text(short_hash(state.result_sha256)) if state.result_sha256 else None,
             "Release by": text(_moment(state.result_deadline)) if state.result_deadline else None,
             "Set aside": text(f"{state.malformed} messages that could not be read") if state.malformed else None,
         }

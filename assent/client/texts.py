@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Edit
 from assent.contracts.status import Status
+from assent.payload import argument_values
 
 SENTENCES: Mapping[Status, str] = {
     Status.REJECTED: "A person rejected this call. It did not run.",
@@ -72,5 +73,5 @@ def _edited(edit: Edit | None) -> str:
     """What an agent must know before it goes on: something else ran than it proposed."""
     if edit is None:
         return ""
-    ran = json.dumps(json.loads(edit.payload)["arguments"], ensure_ascii=False)
+    ran = json.dumps(argument_values(edit.payload), ensure_ascii=False)
     return f" A person changed the arguments before approving; they were: {ran}"

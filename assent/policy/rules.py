@@ -19,8 +19,6 @@ from assent.payload import sha256
 from assent.policy.conditions import ID_KINDS, Condition, Known, NotEvaluable, NotKnown
 from assent.policy.file import MAX_BYTES, InvalidPolicy, WrittenRule, read
 
-__all__ = ["NO_RULES", "Asking", "Effective", "InvalidPolicy", "Rules", "Trial", "objection"]
-
 _RISKS = list(Risk)
 
 

@@ -10,14 +10,9 @@ from cards.arguments import written
 from cards.showing import ResultShowing, ReviewShowing, Showing
 
 
-def mask_of(plan: Plan) -> Mask:
-    """The sensitive values of a call, also those that were proposed before an edit."""
-    return Mask(plan.payload, plan.sensitive, plan.edit.proposed_payload if plan.edit else None)
-
-
 def hidden(showing: Showing) -> Showing:
     """An approval in which none of them stands, whoever repeats them."""
-    mask = mask_of(showing.plan)
+    mask = Mask.of(showing.plan)
     return showing.model_copy(
         update={
             "plan": _asked(showing.plan, mask),
@@ -31,7 +26,7 @@ def hidden(showing: Showing) -> Showing:
 
 def hidden_result(showing: ResultShowing) -> ResultShowing:
     """A result's showing in which none of them stands, but for the result itself."""
-    mask = mask_of(showing.plan)
+    mask = Mask.of(showing.plan)
     return showing.model_copy(
         update={
             "plan": _asked(showing.plan, mask),
@@ -44,7 +39,7 @@ def hidden_result(showing: ResultShowing) -> ResultShowing:
 
 def hidden_review(showing: ReviewShowing) -> ReviewShowing:
     """A frozen call in which none of them stands."""
-    mask = mask_of(showing.plan)
+    mask = Mask.of(showing.plan)
     return showing.model_copy(
         update={
             "plan": _asked(showing.plan, mask),
@@ -57,7 +52,7 @@ def hidden_review(showing: ReviewShowing) -> ReviewShowing:
 
 def hidden_call(plan: Plan) -> Plan:
     """A call as its agent described it, without them."""
-    return _asked(plan, mask_of(plan))
+    return _asked(plan, Mask.of(plan))
 
 
 def _asked(plan: Plan, mask: Mask) -> Plan:

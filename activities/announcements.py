@@ -11,8 +11,8 @@ import httpx
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.breaker import Lanes, TurnedAway
 from activities.callback_secrets import CallbackSecrets
+from activities.lanes import Lanes, TurnedAway
 from assent import names
 from assent.contracts.audit import ClosingHead
 from assent.contracts.conclude import Announcement

@@ -11,6 +11,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.cards import CardActivities
+from activities.feishu.verifier import SIGNED
 from activities.planning import Planner, Unresolved
 from assent import names
 from assent.contracts.audit import AuditBatch
@@ -24,7 +25,6 @@ from assent.contracts.recall import Recall, Recalled, RecallKind
 from assent.contracts.release import Release
 from assent.errors import InvalidRequest
 from assent.settings import Settings
-from cards import SIGNED
 from ledger import Ledger
 
 _log = logging.getLogger(__name__)

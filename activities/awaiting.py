@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from temporalio import activity
 
 from activities.cards import later
-from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuRefused, FeishuUnavailable
 from assent.contracts.address import Address
 from assent.contracts.approvers import Approvers
 from assent.contracts.decision import Stage

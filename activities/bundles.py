@@ -8,7 +8,8 @@ import logging
 from temporalio import activity
 
 from activities.cards import later, prompt, together
-from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuRefused, FeishuUnavailable
 from activities.showings import Showings, Standing
 from assent import names
 from assent.contracts.address import Address

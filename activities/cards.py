@@ -14,8 +14,9 @@ from typing import Any
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.breaker import hurried
-from activities.feishu import Feishu, FeishuError, FeishuRefused, FeishuSilent, FeishuUnavailable, Sent
+from activities.feishu.breaker import hurried
+from activities.feishu.client import Feishu, Sent
+from activities.feishu.errors import FeishuError, FeishuRefused, FeishuSilent, FeishuUnavailable
 from activities.showings import Face, Showings, Standing
 from assent import names
 from assent.contracts.address import Address

@@ -5,7 +5,8 @@ from __future__ import annotations
 from temporalio import activity
 
 from activities.cards import prompt, told
-from activities.feishu import Feishu, FeishuRefused
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuRefused
 from assent import names
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.identity import Identity

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 
 from activities.cards import CardActivities, address_of, together
-from activities.feishu import Feishu, FeishuRefused
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuRefused
 from activities.links import review_url
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.deliver import Revision

@@ -15,7 +15,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
 from assent import Assent, Decision, Identity, Outcome, Permission, Registry, Status, ToolContext, names, tool
 from assent.arguments import schema
 from assent.payload import canonical_payload, sha256

@@ -30,7 +30,7 @@ from temporalio.client import Client
 
 import simulator
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
 from cards import Wording
 from ledger import Reader
 from tests.chromium import chromium

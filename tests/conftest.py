@@ -23,7 +23,7 @@ from temporalio.client import Client
 
 import activities.policy
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
 from activities.review_cards import ReviewCards
 from assent import ApprovalHandle, Assent, Decision, Identity, Outcome, names
 from assent.payload import sha256

@@ -13,7 +13,7 @@ import pytest
 
 import workflows.post
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
 from assent import ApprovalHandle, InvalidRequest, names
 from assent.contracts.identity import Identity
 from assent.tools.definition import registry

@@ -18,22 +18,12 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 from hypothesis import given
 from hypothesis import strategies as st
 
+from activities.feishu.verifier import Refused, Verifier
 from assent import strict_json
 from assent.contracts.decision import DecisionKind, Stage
 from assent.contracts.identity import Identity
 from assent.contracts.values import Surface
-from cards import (
-    BundleClick,
-    Challenge,
-    Click,
-    Event,
-    ForeignClick,
-    Refused,
-    RevokeClick,
-    RulingClick,
-    Verifier,
-    parse_event,
-)
+from cards import BundleClick, Challenge, Click, Event, ForeignClick, RevokeClick, RulingClick, parse_event
 from tests.properties import unhurried
 
 NOW = datetime(2026, 3, 15, 13, 42, tzinfo=UTC)

@@ -13,7 +13,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
 from assent.content import Content
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.approvers import Approvers

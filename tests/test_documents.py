@@ -25,7 +25,7 @@ from standardwebhooks import WebhookVerificationError
 from activities.announcements import AnnouncementActivities
 from activities.callback_secrets import CallbackSecrets
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
 from activities.review_cards import ReviewCards
 from assent import ApprovalHandle, Assent, Decision, Identity, Outcome, errors, names
 from assent.contracts.audit import ClosingHead

@@ -12,7 +12,8 @@ import pytest
 from fastapi import FastAPI
 
 import simulator
-from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuRefused, FeishuUnavailable
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.identity import Identity
 

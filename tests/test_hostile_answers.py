@@ -18,7 +18,8 @@ from temporalio.exceptions import ApplicationError
 from activities import announcements
 from activities.announcements import AnnouncementActivities
 from activities.callback_secrets import CallbackSecrets
-from activities.feishu import Feishu, FeishuUnavailable
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuUnavailable
 from assent import Outcome, ProbeAnswer, ProbeResult, Registry, ToolContext, ToolResult, http_tool
 from assent.contracts.audit import ClosingHead
 from assent.contracts.conclude import Announcement

@@ -18,8 +18,9 @@ import pytest
 from fastapi import FastAPI
 
 import simulator
+from activities.feishu.verifier import Verifier
 from assent.settings import Settings
-from cards import Verifier, Wording
+from cards import Wording
 from tests import parts
 from tests.conftest import Service, new_database, open_service
 from tests.feishu import APP, OUTSIDER, REQUESTER, Chat, settings_of

@@ -20,9 +20,10 @@ import pytest
 from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
+from activities.feishu.verifier import Verifier
 from assent import ApprovalHandle, Identity, names
 from assent.types import Ruled, RulingRefused
-from cards import Verifier, Wording
+from cards import Wording
 from ledger import MessageKind
 from tests import parts
 from tests.conftest import OPERATOR

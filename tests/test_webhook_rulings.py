@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from activities.feishu.verifier import Verifier
 from assent import ApprovalHandle
-from cards import Verifier, Wording
+from cards import Wording
 from ledger import MessageKind
 from tests import parts
 from tests.conftest import OPERATOR

@@ -16,7 +16,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
 from activities.awaiting import AwaitingActivities
-from activities.feishu import Feishu, FeishuRefused
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuRefused
+from activities.feishu.verifier import Verifier
 from assent import Assent, Unavailable
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.approvers import Approvers
@@ -27,7 +29,7 @@ from assent.contracts.inbox import Enquiry
 from assent.contracts.plan import Plan
 from assent.names import inbox_reply_workflow
 from assent.settings import Settings
-from cards import Event, RevokeClick, Verifier, Wording
+from cards import Event, RevokeClick, Wording
 from cards.awaiting import MOST_LISTED, Waiting, awaiting_card
 from cards.controls import VALUE_VERSION
 from cards.elements import tags, weight

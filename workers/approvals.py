@@ -17,7 +17,7 @@ from activities.awaiting import AwaitingActivities
 from activities.bundles import BundleActivities
 from activities.callback_secrets import CallbackSecrets
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
 from activities.planning import Planner
 from activities.policy import PolicyInForce
 from activities.resolving import ResolvingActivities

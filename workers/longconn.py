@@ -20,23 +20,13 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from activities.feishu import Feishu
-from activities.feishu_errors import safe
+from activities.feishu.client import Feishu
+from activities.feishu.errors import safe
+from activities.feishu.verifier import Refused, Verifier
 from assent import Assent, strict_json
 from assent.errors import AssentError
 from assent.settings import Settings
-from cards import (
-    BundleClick,
-    Click,
-    Event,
-    ForeignClick,
-    Refused,
-    RevokeClick,
-    RulingClick,
-    Verifier,
-    Wording,
-    unreadable,
-)
+from cards import BundleClick, Click, Event, ForeignClick, RevokeClick, RulingClick, Wording, unreadable
 from workers import process
 from workers.clicks import Names, answer_bundle, answer_click, answer_revoke, answer_ruling
 from workers.words import Ear

@@ -13,23 +13,12 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from temporalio.client import Client
 
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
+from activities.feishu.verifier import Refused, Verifier
 from assent import Assent
 from assent.settings import Settings
 from assent.temporal.door import TemporalDoor
-from cards import (
-    BundleClick,
-    Challenge,
-    Click,
-    Event,
-    ForeignClick,
-    Refused,
-    RevokeClick,
-    RulingClick,
-    Verifier,
-    Wording,
-    unreadable,
-)
+from cards import BundleClick, Challenge, Click, Event, ForeignClick, RevokeClick, RulingClick, Wording, unreadable
 from workers import problems, process, serving
 from workers.clicks import Names, answer_bundle, answer_click, answer_revoke, answer_ruling
 from workers.words import Ear

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from activities.limits import Memory
+from activities.feishu.pacing import Memory
+from activities.lanes import Lanes, TurnedAway
 
 _SILENT_FOR = 120.0
 """How long a destination of which nothing more is heard counts as silent: more than the longest pause between tries."""
@@ -27,33 +27,6 @@ _TELLING = 0.5
 
 class NoAnswer(Exception):
     """Asked, and not answered in time: whether it happened is not known."""
-
-
-class TurnedAway(Exception):
-    """Not asked at all: the destination is silent, or too many wait already."""
-
-
-class Lanes:
-    """So many at a time for each key, and so many altogether. Nobody waits for one: there is one, or there is none."""
-
-    def __init__(self, *, each: int, overall: int) -> None:
-        self._each = each
-        self._overall = overall
-        self._taken: Counter[str] = Counter()
-
-    def has_room(self, key: str) -> bool:
-        return self._taken[key] < self._each and self._taken.total() < self._overall
-
-    @contextmanager
-    def taken(self, key: str) -> Iterator[None]:
-        """Take a lane, or raise `TurnedAway`."""
-        if not self.has_room(key):
-            raise TurnedAway
-        self._taken[key] += 1
-        try:
-            yield
-        finally:
-            self._taken -= Counter({key: 1})
 
 
 @dataclass

@@ -5,7 +5,7 @@ opens a new connection, and its asynchronous calls fetch their token synchronous
 this service needs of Feishu is a handful of calls.
 
 It retries nothing but a stale token: trying again is Temporal's business, which remembers what it has tried. What an
-answer means stands in `feishu_errors`.
+answer means stands in `errors`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,18 @@ from uuid import uuid4
 import httpx
 from pydantic import BaseModel, StringConstraints, ValidationError
 
-from activities import feishu_errors
-from activities.breaker import Breaker, NoAnswer, TurnedAway, is_hurried
-from activities.feishu_errors import TOKEN_REFUSED, FeishuError, FeishuRefused, FeishuSilent, FeishuUnavailable
-from activities.feishu_token import Granted, Token
-from activities.limits import Memory, Pacer, TooLate
+from activities.feishu import errors
+from activities.feishu.breaker import Breaker, NoAnswer, is_hurried
+from activities.feishu.errors import TOKEN_REFUSED, FeishuRefused, FeishuSilent, FeishuUnavailable
+from activities.feishu.pacing import Memory, Pacer, TooLate
+from activities.feishu.token import Granted, Token
+from activities.lanes import TurnedAway
 from assent.contracts.address import Address
 from assent.contracts.identity import Identity
 from assent.contracts.values import Frozen
 from assent.settings import Settings
 from assent.tools import bounded_http
 from assent.tools.bounded_http import PLAIN
-
-__all__ = ["Feishu", "FeishuError", "FeishuRefused", "FeishuSilent", "FeishuUnavailable", "Sent"]
 
 _SENDS = 5
 """Messages that one chat or person takes in a second; one message takes as many changes."""
@@ -314,12 +313,12 @@ class Feishu:
         token = await self._token.get()
         status, headers, body = await self._exchange(method, path, token=token, **request)
         is_file = "limit" in request and status == 200
-        if not is_file and feishu_errors.code_of(body) in TOKEN_REFUSED:
+        if not is_file and errors.code_of(body) in TOKEN_REFUSED:
             token = await self._token.get(refused=token)
             status, headers, body = await self._exchange(method, path, token=token, **request)
             is_file = "limit" in request and status == 200
         if not is_file:
-            feishu_errors.check(status, headers, body)
+            errors.check(status, headers, body)
         return body
 
     async def _fetch_token(self) -> Granted:
@@ -329,7 +328,7 @@ class Feishu:
             json={"app_id": self._app_id, "app_secret": self._app_secret},
         )
         try:
-            feishu_errors.check(status, headers, body)
+            errors.check(status, headers, body)
         except FeishuRefused as refused:
             # Nothing was refused yet but us. Whoever asked need not give up: a corrected secret makes it work.
             raise FeishuUnavailable(
@@ -370,7 +369,7 @@ async def _read(answer: httpx.Response, limit: int | None) -> bytes:
     if found.problem is not None and limit is not None and found.data:
         raise FeishuRefused(0, f"the file is larger than {limit} bytes")
     if found.problem is not None:
-        feishu_errors.unreadable(answer.status_code, answer.headers)
+        errors.unreadable(answer.status_code, answer.headers)
     return found.data
 
 

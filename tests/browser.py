@@ -41,7 +41,7 @@ from tests.nursery import spawn
 from tests.parts import ROOT, free_port, worker_environment
 from tests.simulated import served
 from tests.web import write_tokens
-from workers import api, webhook
+from workers import api, callbacks, webhook
 from workers.approvals import approvals_worker, outbound_worker
 from workers.dev import Place
 
@@ -275,7 +275,7 @@ async def opened(client: Client, address: str, directory: Path) -> AsyncIterator
         assert feishu is not None
         stack.push_async_callback(feishu.close)
         # On a busy machine a click may take longer than the platform's patience; how that ends is tested elsewhere.
-        stack.enter_context(patch.object(webhook, "_CLICK_WITHIN", PATIENCE / 1000))
+        stack.enter_context(patch.object(callbacks, "_ANSWER_WITHIN", PATIENCE / 1000))
         told = simulator.Settings.from_environment(place.environment)
         assert told.app_id == APP["app_id"]
         told = replace(told, **APP, click_timeout=PATIENCE / 1000)  # its own secrets are random

@@ -24,7 +24,7 @@ from tests.parts import ROOT, connect, until, worker_environment
 from tests.simulated import served
 from tests.tools import marks
 from tests.web import write_tokens
-from workers import webhook
+from workers import callbacks, webhook
 
 WORDING = Wording.load()
 
@@ -292,7 +292,7 @@ async def opened_hall(
     client = await connect(address, namespace)
     async with AsyncExitStack() as stack:
         if patience is not None:
-            stack.enter_context(patch.object(webhook, "_CLICK_WITHIN", patience))
+            stack.enter_context(patch.object(callbacks, "_ANSWER_WITHIN", patience))
             platform["click_timeout"] = patience * 2
         app = simulator.create_app(simulator.Settings(**APP, **platform))
         chat = Seen(await stack.enter_async_context(served(app)))

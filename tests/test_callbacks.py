@@ -148,12 +148,12 @@ def test_a_configured_key_needs_no_token() -> None:
 
 
 def test_the_long_connection_proves_itself_but_not_app_and_tenant() -> None:
-    found = SEALED.read(click(header={"token": ""}))
+    found = SEALED.read(json.dumps(click(header={"token": ""})).encode())
     assert isinstance(found, Click)
     assert found.proof == "feishu-connection"
     for header in ({"app_id": "cli_other"}, {"tenant_key": "tenant_2"}, {"event_id": None}):
         with pytest.raises(Refused):
-            SEALED.read(click(header=header))
+            SEALED.read(json.dumps(click(header=header)).encode())
 
 
 def test_other_events_are_handed_on() -> None:

@@ -57,7 +57,7 @@ def test_a_signed_click_on_a_review_is_read() -> None:
 
 
 def test_every_door_reads_it_and_says_what_proves_it() -> None:
-    plain, connected = PLAIN.open({}, json.dumps(event()).encode(), NOW), SEALED.read(event())
+    plain, connected = PLAIN.open({}, json.dumps(event()).encode(), NOW), SEALED.read(json.dumps(event()).encode())
     assert isinstance(plain, RulingClick)
     assert isinstance(connected, RulingClick)
     assert (plain.proof, connected.proof) == ("feishu-token", "feishu-connection")

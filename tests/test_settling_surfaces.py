@@ -32,7 +32,8 @@ from tests.test_command_line import CommandLine
 from tests.test_conversations import purge
 from tests.tools import marks
 from tests.web import APP_ID, TENANT, Web, click_event, sealed, signed
-from workers.longconn import Desk
+from workers import longconn
+from workers.callbacks import Callbacks
 
 WORDING = Wording.load()
 ANOTHER = Identity(open_id="ou_approver")
@@ -55,7 +56,7 @@ class Town:
 
     office: Office
     web: Web
-    desk: Desk
+    connection: longconn.Answering
     command: CommandLine
     plain: Client
     """A client of Temporal's as anyone has it: it sends the JSON that was typed, and knows nothing of ours."""
@@ -88,7 +89,7 @@ async def town(
         yield Town(
             office=office,
             web=Web(office.service, directory),
-            desk=Desk(office.service.gate, verifier, WORDING),
+            connection=partial(longconn.answer, verifier, Callbacks(office.service.gate, WORDING)),
             command=CommandLine(office.service, environment),
             plain=await Client.connect(temporal_address, namespace=client.namespace),
         )
@@ -179,7 +180,7 @@ async def by_callback(town: Town, case: Case, word: Word) -> str:
 
 
 async def by_long_connection(town: Town, case: Case, word: Word) -> str:
-    return await _by_card(case, word, lambda event: town.desk.answer(json.dumps(event).encode()))
+    return await _by_card(case, word, lambda event: town.connection(json.dumps(event).encode()))
 
 
 _TOASTS = {

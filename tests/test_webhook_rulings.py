@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from tests import parts
 from tests.conftest import OPERATOR
 from tests.feishu import Office, buttons, open_office
 from tests.web import APP_ID, TENANT, Web, click_event, sealed, signed
-from workers.longconn import Desk
+from workers import longconn
+from workers.callbacks import Callbacks
 
 WORDING = Wording.load()
 
@@ -30,7 +32,7 @@ class Door:
 
     office: Office
     web: Web
-    desk: Desk
+    connection: longconn.Answering
 
     async def frozen(self, directory: Path, tool: str = "raises", **asked: Any) -> tuple[ApprovalHandle, Any]:
         """A frozen call, and the operators' card of its review."""
@@ -55,7 +57,7 @@ class Door:
 
     async def _send(self, door: str, event: dict[str, Any]) -> str:
         if door == "longconn":
-            answer = await self.desk.answer(json.dumps(event).encode())
+            answer = await self.connection(json.dumps(event).encode())
             assert answer is not None
         else:
             body = sealed(event)
@@ -74,8 +76,8 @@ async def door(
     async with AsyncExitStack() as stack:
         office = await open_office(stack, client, directory)
         verifier = Verifier(app_id=APP_ID, tenant_key=TENANT, encrypt_key=None, verification_token="unused")
-        desk = Desk(office.service.gate, verifier, WORDING)
-        yield Door(office, Web(office.service, directory), desk)
+        connection = partial(longconn.answer, verifier, Callbacks(office.service.gate, WORDING))
+        yield Door(office, Web(office.service, directory), connection)
 
 
 def told(key: str) -> str:

@@ -18,6 +18,9 @@ from assent import strict_json
 from cards.clicks import CLICK, BundleClick, Challenge, Click, Event, ForeignClick, RevokeClick, parse_event, part
 from cards.rulings import RulingClick
 
+Callback = Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event
+"""What Feishu tells of."""
+
 _MAX_BODY = 1_000_000
 _MAX_CHALLENGE = 1000
 _MAX_UNSIGNED = 20_000
@@ -62,9 +65,7 @@ class Verifier:
         self._key = encrypt_key.encode() if encrypt_key else None
         self._token = verification_token or None
 
-    def open(
-        self, headers: Mapping[str, str], body: bytes, now: datetime
-    ) -> Challenge | Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
+    def open(self, headers: Mapping[str, str], body: bytes, now: datetime) -> Challenge | Callback:
         """What an HTTP request says. Raises Refused."""
         if len(body) > _MAX_BODY:
             raise Refused("the body is too large")
@@ -72,13 +73,14 @@ class Verifier:
             return self._open_plain(body)
         return self._open_sealed(self._key, {name.lower(): value for name, value in headers.items()}, body, now)
 
-    def read(self, envelope: dict[str, Any]) -> Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
+    def read(self, payload: bytes) -> Callback:
         """What came through the long connection, which has proved its sender itself. Raises Refused."""
+        envelope = _parsed(payload)
+        if envelope is None:
+            raise Refused("the payload is no JSON object")
         return self._read(envelope, "feishu-connection")
 
-    def _open_plain(
-        self, body: bytes
-    ) -> Challenge | Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
+    def _open_plain(self, body: bytes) -> Challenge | Callback:
         envelope = _parsed(body)
         if envelope is None or "encrypt" in envelope:
             raise Refused("the body is not plain JSON")
@@ -87,9 +89,7 @@ class Verifier:
         self._check_token(part(envelope, "header").get("token"))
         return self._read(envelope, "feishu-token")
 
-    def _open_sealed(
-        self, key: bytes, headers: Mapping[str, str], body: bytes, now: datetime
-    ) -> Challenge | Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
+    def _open_sealed(self, key: bytes, headers: Mapping[str, str], body: bytes, now: datetime) -> Challenge | Callback:
         is_signed = any(name in headers for name in (_TIMESTAMP, _NONCE, _SIGNATURE))
         if is_signed:
             _check_signature(key, headers, body, now)
@@ -116,9 +116,7 @@ class Verifier:
         if self._token is None or not isinstance(given, str) or not _same(given, self._token):
             raise Refused("the verification token is wrong")
 
-    def _read(
-        self, envelope: dict[str, Any], proof: str
-    ) -> Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
+    def _read(self, envelope: dict[str, Any], proof: str) -> Callback:
         header = part(envelope, "header")
         if envelope.get("schema") != "2.0":
             raise Refused("not an event of schema 2.0")

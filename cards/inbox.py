@@ -27,7 +27,7 @@ class Waiting(NamedTuple):
     """Whether the call waits, or its result."""
 
 
-def awaiting_card(waiting: Sequence[Waiting], more: int, wording: Wording) -> str:
+def inbox_card(waiting: Sequence[Waiting], more: int, wording: Wording) -> str:
     """What waits for whoever asked, as card JSON 2.0.
 
     more: how many wait besides those.

@@ -43,14 +43,14 @@ def enquiry_of(event: Event, tenant_key: str | None) -> Enquiry | None:
         return None
 
 
-class Ear:
+class PrivateMessages:
     """Takes what people write, durably: an answer that was promised comes, also after a crash."""
 
     def __init__(self, client: Client, tenant_key: str | None) -> None:
         self._client = client
         self._tenant_key = tenant_key
 
-    async def hear(self, event: Event) -> bool:
+    async def take(self, event: Event) -> bool:
         """Let a private message be answered, once however often it is told of; False if it is none.
 
         Raises Unavailable where it could not be recorded: the platform tells of it again.

@@ -20,14 +20,14 @@ from assent.names import REPLY_INBOX, inbox_reply_workflow
 from assent.payload import sha256
 from assent.settings import Settings
 from cards import Wording
-from cards.awaiting import MOST_LISTED, Waiting, awaiting_card
+from cards.inbox import MOST_LISTED, Waiting, inbox_card
 from ledger import Ledger
 
 _PAGE = 50
 """How many plans are read at once: each may hold hundreds of kilobytes."""
 
 
-class AwaitingActivities:
+class InboxActivities:
     """The bot's answers to what people write to it."""
 
     def __init__(self, ledger: Ledger, feishu: Feishu, wording: Wording, settings: Settings) -> None:
@@ -42,7 +42,7 @@ class AwaitingActivities:
         person = enquiry.sender.within(self._settings.feishu_tenant_key or None)
         try:
             waiting = [each async for each in self._waiting(person)]
-            content = awaiting_card(waiting[:MOST_LISTED], max(len(waiting) - MOST_LISTED, 0), self._wording)
+            content = inbox_card(waiting[:MOST_LISTED], max(len(waiting) - MOST_LISTED, 0), self._wording)
             to = Address.of(person).model_copy(update={"reply_to": enquiry.message_id})
             uuid = sha256(inbox_reply_workflow(enquiry.message_id))[:40]
             await self._feishu.send(to, "interactive", content, uuid=uuid)

@@ -43,7 +43,7 @@ from tests.simulated import served
 from tests.web import write_tokens
 from workers import api, callbacks, webhook
 from workers.approvals import approvals_worker, outbound_worker
-from workers.dev import Place
+from workers.dev import Installation
 
 PATIENCE = 30_000
 """Milliseconds that a busy machine may need for anything on the page."""
@@ -266,7 +266,7 @@ class Scene:
 @asynccontextmanager
 async def opened(client: Client, address: str, directory: Path) -> AsyncIterator[Scene]:
     """Everything that `make dev` starts, on the test run's Temporal: its own page, buttons, webhook and tools."""
-    place = Place(directory, 0, free_port(), free_port(), free_port(), free_port(), "secret-agent")
+    place = Installation(directory, 0, free_port(), free_port(), free_port(), free_port(), "secret-agent")
     async with AsyncExitStack() as stack:
         url = await new_database("sqlite", directory)
         tokens = write_tokens(directory)

@@ -58,7 +58,7 @@ _NEEDED = (
     "simulator",
     "workers.approvals_api",
     "workers.clicks",
-    "workers.desk",
+    "workers.api_context",
     "workers.docs",
     "workers.frozen_api",
     "workers.inbox_api",

@@ -30,7 +30,7 @@ from tests.conftest import ME, Service
 from tests.ledgers import edited, propose
 from tests.test_approvers import STRANGER, said
 from tests.tools import CHIEFS, PEOPLE, marks
-from workers.desk import told
+from workers.api_context import told
 from workers.tokens import Agent
 from workflows.docket import Docket
 

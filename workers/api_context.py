@@ -54,7 +54,7 @@ _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
-class Desk:
+class ApiContext:
     """What the API works with."""
 
     door: TemporalDoor
@@ -130,7 +130,7 @@ class _AgentRoute(APIRoute):
 
         async def known(request: Request) -> Response:
             agent = request.state.agent = _authenticated(request)
-            refuse_hurry(_desk(request), agent)
+            refuse_hurry(_context(request), agent)
             strict = _AgentRequest(request.scope, request.receive)
             if self.body_field is not None:
                 _expect_json(request)
@@ -144,7 +144,7 @@ class _AgentRoute(APIRoute):
 
 def _authenticated(request: Request) -> Agent:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    agent = _desk(request).tokens.held.find(token.strip()) if scheme.lower() == "bearer" else None
+    agent = _context(request).tokens.held.find(token.strip()) if scheme.lower() == "bearer" else None
     challenge = {"WWW-Authenticate": 'Bearer realm="assent"'}
     if agent is None:
         raise refuse(Code.UNAUTHENTICATED, "no token of this installation was shown", challenge)
@@ -153,29 +153,29 @@ def _authenticated(request: Request) -> Agent:
     return agent
 
 
-def refuse_hurry(desk: Desk, agent: Agent, count: int = 1) -> None:
+def refuse_hurry(context: ApiContext, agent: Agent, count: int = 1) -> None:
     """Refuse an agent that asks more often than it may."""
-    wait = desk.rates.take(agent.principal, agent.requests_per_minute, count)
+    wait = context.rates.take(agent.principal, agent.requests_per_minute, count)
     if wait is not None:
         raise QuotaExceeded(Quota.REQUESTS, agent.requests_per_minute, wait)
 
 
-async def _attach(desk: Desk, requests: Iterable[Asking]) -> bool:
+async def _attach(context: ApiContext, requests: Iterable[Asking]) -> bool:
     """Whether all of them were made before: they store nothing."""
-    known = [await desk.reader.subject(request.approval_id) for request in requests]
+    known = [await context.reader.subject(request.approval_id) for request in requests]
     return None not in known
 
 
-async def refuse_too_much(desk: Desk, agent: Agent, *requests: Asking) -> int:
+async def refuse_too_much(context: ApiContext, agent: Agent, *requests: Asking) -> int:
     """Refuse an agent that has asked for too much already, before anything is started; the bytes that were counted.
 
     Whoever is as fast as another of its requests is refused when it is prepared, where they are counted one by one.
     """
     size = sum(len(request.model_dump_json()) for request in requests)
-    over = await desk.reader.exceeded(agent.principal, agent.limits, size=size, more=len(requests))
-    if over is None and (wait := desk.started.take(agent.principal, agent.bytes_per_day, size)):
+    over = await context.reader.exceeded(agent.principal, agent.limits, size=size, more=len(requests))
+    if over is None and (wait := context.started.take(agent.principal, agent.bytes_per_day, size)):
         over = Exceeded(quota=Quota.BYTES, limit=agent.bytes_per_day, retry_after=wait)
-    if over is not None and not await _attach(desk, requests):
+    if over is not None and not await _attach(context, requests):
         raise QuotaExceeded(over.quota, over.limit, over.retry_after)
     return size if over is None else 0
 
@@ -200,9 +200,9 @@ def _expect_json(request: Request) -> None:
         raise refuse(Code.MALFORMED, "the body must be JSON: send the header Content-Type: application/json")
 
 
-def _desk(request: Request) -> Desk:
-    desk: Desk = request.app.state.desk
-    return desk
+def _context(request: Request) -> ApiContext:
+    context: ApiContext = request.app.state.context
+    return context
 
 
 def _agent(request: Request) -> Agent:
@@ -227,7 +227,7 @@ def unquoted(segment: str) -> str:
     return unquote(segment, errors="strict")
 
 
-TheDesk = Annotated[Desk, Depends(_desk)]
+TheContext = Annotated[ApiContext, Depends(_context)]
 TheAgent = Annotated[Agent, Depends(_agent)]
 ApprovalId = Annotated[str, Depends(_approval_id)]
 
@@ -254,18 +254,18 @@ def may_list(agent: Agent, line: Approval | FrozenReview) -> bool:
     return agent.people is None or line.requester in agent.people
 
 
-async def visible(desk: Desk, agent: Agent, approval_id: str) -> State:
+async def visible(context: ApiContext, agent: Agent, approval_id: str) -> State:
     """The approval, if this agent may see it; to anyone else it looks like none.
 
     Whoever may not see it costs the same statements as an id that nobody has: how long it takes tells nothing.
     """
-    subject = await desk.reader.subject(approval_id)
+    subject = await context.reader.subject(approval_id)
     if subject is not None and not agent.may_see(subject.tool, subject.requester):
         subject, asked = None, uuid.uuid4().hex
     else:
         asked = approval_id
     try:
-        state = await desk.door.state(asked, STATE_WITHIN)
+        state = await context.door.state(asked, STATE_WITHIN)
     except ApprovalNotFound:
         raise ApprovalNotFound(approval_id) from None
     except (ApprovalInterrupted, ApprovalConflict, ConversationBusy):
@@ -277,18 +277,18 @@ async def visible(desk: Desk, agent: Agent, approval_id: str) -> State:
     return state
 
 
-async def visible_in_any_case(desk: Desk, agent: Agent, approval_id: str) -> State:
+async def visible_in_any_case(context: ApiContext, agent: Agent, approval_id: str) -> State:
     """The approval, if this agent may see it, also one that was ended by hand: its call may have frozen."""
     try:
-        return await visible(desk, agent, approval_id)
+        return await visible(context, agent, approval_id)
     except (ApprovalInterrupted, ApprovalConflict, ConversationBusy):
-        return await desk.door.recorded_state(approval_id)
+        return await context.door.recorded_state(approval_id)
 
 
-async def in_time(desk: Desk, asked: Coroutine[Any, Any, _Answer], within: float) -> _Answer | None:
+async def in_time(context: ApiContext, asked: Coroutine[Any, Any, _Answer], within: float) -> _Answer | None:
     """The answer, if it is there in time and the process goes on."""
     answering = asyncio.ensure_future(asked)
-    stopping = asyncio.ensure_future(desk.stopping.wait())
+    stopping = asyncio.ensure_future(context.stopping.wait())
     try:
         await asyncio.wait({answering, stopping}, timeout=within, return_when=asyncio.FIRST_COMPLETED)
         return answering.result() if answering.done() else None

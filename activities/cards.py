@@ -14,8 +14,9 @@ from typing import Any
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from activities.feishu.answers import Sent
 from activities.feishu.breaker import hurried
-from activities.feishu.client import Feishu, Sent
+from activities.feishu.client import Feishu
 from activities.feishu.errors import FeishuError, FeishuRefused, FeishuSilent, FeishuUnavailable
 from activities.showings import CardContent, CardState, Showings
 from assent import names

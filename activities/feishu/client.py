@@ -14,14 +14,15 @@ import asyncio
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 import httpx
-from pydantic import BaseModel, StringConstraints, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from activities.feishu import errors
+from activities.feishu.answers import FileAnswer, ItemsAnswer, PageAnswer, Sent, SentAnswer, User, UserAnswer
 from activities.feishu.breaker import Breaker, NoAnswer, is_hurried
 from activities.feishu.errors import TOKEN_REFUSED, FeishuRefused, FeishuSilent, FeishuUnavailable
 from activities.feishu.pacing import Memory, Pacer, TooLate
@@ -29,7 +30,6 @@ from activities.feishu.token import Granted, Token
 from activities.lanes import TurnedAway
 from assent.contracts.address import Address
 from assent.contracts.identity import Identity
-from assent.contracts.values import Frozen
 from assent.settings import Settings
 from assent.tools import bounded_http
 from assent.tools.bounded_http import PLAIN
@@ -62,73 +62,6 @@ _NAME_KEPT, _NO_NAME_KEPT, _MEMBERS_KEPT = 3600.0, 60.0, 30.0
 _PATH_PART = re.compile(r"(?!\.+$)[A-Za-z0-9_.@=:+~-]{1,200}")
 
 _Parsed = TypeVar("_Parsed", bound=BaseModel)
-_Key = Annotated[str, StringConstraints(min_length=1)]
-
-
-class Sent(Frozen):
-    """A message that is in its chat."""
-
-    message_id: _Key
-    chat_id: str | None = None
-
-
-class _SentAnswer(Frozen):
-    data: Sent
-
-
-class _File(Frozen):
-    file_key: _Key
-
-
-class _FileAnswer(Frozen):
-    data: _File
-
-
-class _User(Frozen):
-    open_id: _Key
-    union_id: str | None = None
-    user_id: str | None = None
-    name: str | None = None
-
-    @property
-    def ids(self) -> dict[str, str]:
-        found = {"open_id": self.open_id, "union_id": self.union_id, "user_id": self.user_id}
-        return {kind: value for kind, value in found.items() if value}
-
-
-class _UserData(Frozen):
-    user: _User
-
-
-class _UserAnswer(Frozen):
-    data: _UserData
-
-
-class _Item(Frozen):
-    message_id: str
-    chat_id: _Key
-
-
-class _Items(Frozen):
-    items: tuple[_Item, ...] = ()
-
-
-class _ItemsAnswer(Frozen):
-    data: _Items
-
-
-class _Member(Frozen):
-    member_id: str
-
-
-class _Page(Frozen):
-    items: tuple[_Member, ...] = ()
-    has_more: bool = False
-    page_token: str | None = None
-
-
-class _PageAnswer(Frozen):
-    data: _Page
 
 
 class Feishu:
@@ -180,7 +113,7 @@ class Feishu:
             path, params = "/open-apis/im/v1/messages", {"receive_id_type": to.kind.value}
             body["receive_id"] = to.id
         answer = await self._write(_recipient(to), "POST", path, params=params, json=body)
-        return _parsed(_SentAnswer, answer).data
+        return _parsed(SentAnswer, answer).data
 
     def check(self, to: Address) -> None:
         """Raise `FeishuSilent` if there is no sending there just now, before anything is prepared for it."""
@@ -207,7 +140,7 @@ class Feishu:
             files={"file": (name, data, "application/octet-stream")},
             within=self._timeout * _FILE_PATIENCE,
         )
-        return _parsed(_FileAnswer, answer).data.file_key
+        return _parsed(FileAnswer, answer).data.file_key
 
     async def download(self, message_id: str, file_key: str, kind: str, *, limit: int) -> bytes:
         """A file that a message carries, `kind` being `image` or `file`; refused if it is larger than *limit*."""
@@ -246,7 +179,7 @@ class Feishu:
     async def chat_of(self, message_id: str) -> str:
         """The chat that a message is in."""
         answer = await self._reach(_card(message_id), "GET", f"/open-apis/im/v1/messages/{_part(message_id)}")
-        found = [item.chat_id for item in _parsed(_ItemsAnswer, answer).data.items if item.message_id == message_id]
+        found = [item.chat_id for item in _parsed(ItemsAnswer, answer).data.items if item.message_id == message_id]
         if not found:
             raise FeishuRefused(0, "it knows no such message")
         return found[0]
@@ -262,10 +195,10 @@ class Feishu:
             return found
         return self._members[chat_id]
 
-    async def _user(self, person: Address, within: float | None = None) -> _User:
+    async def _user(self, person: Address, within: float | None = None) -> User:
         path = f"/open-apis/contact/v3/users/{_part(person.id)}"
         answer = await self._reach(_PEOPLE, "GET", path, params={"user_id_type": person.kind.value}, within=within)
-        return _parsed(_UserAnswer, answer).data.user
+        return _parsed(UserAnswer, answer).data.user
 
     async def close(self) -> None:
         await self._token.close()
@@ -276,7 +209,7 @@ class Feishu:
         found: set[str] = set()
         params = {"member_id_type": "open_id", "page_size": "100"}
         for _ in range(_MOST_PAGES):
-            page = _parsed(_PageAnswer, await self._reach(f"members:{chat_id}", "GET", path, params=params)).data
+            page = _parsed(PageAnswer, await self._reach(f"members:{chat_id}", "GET", path, params=params)).data
             found.update(member.member_id for member in page.items)
             if not page.has_more:
                 return frozenset(found)

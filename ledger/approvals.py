@@ -22,7 +22,9 @@ from assent.contracts.request import Request, WhenPending
 from assent.contracts.state import State
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Frozen, Surface
-from assent.judgement import after_ending, concluded, objection, refusal_entry
+from assent.core.executing import concluded
+from assent.core.judging import after_ending, objection, refusal_entry
+from assent.core.panel import Panel
 from assent.payload import sha256
 from ledger import audit, claims, quotas, requesters, results, settlements
 from ledger.engine import insert, inserted
@@ -311,7 +313,8 @@ async def judge_late(connection: AsyncConnection, decision: Decision, now: datet
     }
     result = await results.result(connection, decision.approval_id) if decision.stage is Stage.RESULT else None
     digest = sha256(result) if result is not None else None
-    kind = (objection(plan, decision, cards, result_sha256=digest) if plan else None) or after_ending(outcome.status)
+    refused = _objection(plan, decision, cards, digest) if plan else None
+    kind = refused or after_ending(outcome.status)
     judged = Judged.of(decision, kind, decision.received_at or now)
     if not await _remember(connection, decision.approval_id, judged):
         first = await _judged(connection, decision.approval_id, decision.event_id)
@@ -321,6 +324,12 @@ async def judge_late(connection: AsyncConnection, decision: Decision, now: datet
     if kind is VerdictKind.FORBIDDEN:
         return Verdict(kind=kind)
     return Verdict(kind=kind, status=outcome.status, decided_by=outcome.decided_by)
+
+
+def _objection(plan: Plan, decision: Decision, cards: set[str], result_sha256: str | None) -> VerdictKind | None:
+    actor = decision.actor.within(plan.tenant_key)
+    may_decide = Panel().releasers(plan).include(actor)
+    return objection(plan, decision, cards, may_decide=may_decide, result_sha256=result_sha256)
 
 
 async def stored(connection: AsyncConnection, approval_id: str, request_sha256: str) -> Prepared | None:

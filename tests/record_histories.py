@@ -20,8 +20,8 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
 from assent import ApprovalConflict, ApprovalHandle, ConversationBusy, Decision, Identity, names
-from assent.contracts.carried import Asked
 from assent.contracts.request import Request
+from assent.core import Asked
 from assent.payload import canonical_payload, sha256
 from assent.types import DecisionKind
 from ledger.engine import writing
@@ -353,7 +353,7 @@ async def handed_over(service: Service, directory: str) -> tuple[str, str]:
         assert (await service.decided(handle)).status == "executed"
     finally:
         await _run(service, "DROP TRIGGER full")
-    async for child in service.client.list_workflows(f'WorkflowType = "{names.SETTLING}"', limit=1):
+    async for child in service.client.list_workflows(f'WorkflowType = "{names.RECORDING}"', limit=1):
         await service.client.get_workflow_handle(child.id).result()
         return handle.id, child.id
     raise AssertionError("nothing was handed over")

@@ -11,6 +11,7 @@ from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest, Risk
 from assent.contracts.plan import Plan
+from assent.contracts.request import Request
 from assent.payload import canonical_payload, sha256
 from assent.policy.rules import Asking
 
@@ -72,6 +73,11 @@ def plan(**said: Any) -> Plan:
         "conversation": "oc_1",
     }
     return Plan(**{**given, **said})
+
+
+def request(plan: Plan) -> Request:
+    """What a plan was made of."""
+    return Request(approval_id=plan.approval_id, tool=plan.tool, arguments={}, requester=plan.requester)
 
 
 def grant(by: Identity) -> Grant:

@@ -16,6 +16,7 @@ from assent import Status, content, errors, payload, tool
 from assent.api.problems import Code, problem
 from assent.api.wire import MAX_WAIT, NewApproval, NewRuling
 from assent.cli.main import cli
+from assent.core.cards import FRESH_FOR
 from assent.settings import Settings
 from assent.tools import definition as tools
 from assent.types import VerdictKind
@@ -39,7 +40,6 @@ from tests.documents import (
 )
 from tests.web import write_tokens
 from workers import api, dev, edge, webhook
-from workflows.post import FRESH_FOR
 
 # The commands, variables and names exist
 

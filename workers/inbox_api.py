@@ -15,7 +15,6 @@ from assent.contracts.identity import Identity
 from assent.contracts.state import State
 from assent.contracts.values import Id, Surface
 from assent.errors import ApprovalNotFound, NotAllowed
-from assent.inbox import awaits
 from workers.api_context import (
     MOST_LISTED,
     ApiContext,
@@ -85,7 +84,7 @@ async def result(approval_id: ApprovalId, actor: TheActor, context: TheContext, 
     if state.asked_by == agent.principal:
         raise NotAllowed(f"the token {agent.name!r} asked for this approval, so it may not see what is to be released.")
     found = (
-        await context.door.stored_result(approval_id, actor) if awaits(state, actor) and state.result_sha256 else None
+        await context.door.stored_result(approval_id, actor) if state.awaits(actor) and state.result_sha256 else None
     )
     if found is None:
         said = f"approval {approval_id!r} has no result that waits for {actor} to be released"

@@ -17,7 +17,6 @@ from assent.contracts.state import State
 from assent.contracts.status import Phase
 from assent.contracts.values import Surface
 from assent.errors import InvalidRequest
-from assent.inbox import awaits
 from assent.payload import short_hash
 from assent.safe import one_line
 from assent.temporal.door import TemporalDoor
@@ -85,7 +84,7 @@ class _Clerk:
             if verdict.kind not in _LOOK_AGAIN:
                 return common.EXIT_OF_VERDICT.get(verdict.kind) is common.Exit.DONE
             state = await handle.state()
-            state = state if awaits(state, self._actor) else None
+            state = state if state.awaits(self._actor) else None
         return False
 
     async def _submit(self, handle: ApprovalHandle, state: State, stage: Stage, said: dict[str, Any]) -> Verdict:

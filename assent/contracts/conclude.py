@@ -1,9 +1,10 @@
-"""How an ended approval is recorded and announced: *settle* and *announce*."""
+"""How an ended approval is recorded and announced: *record_ending* and *announce*."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from assent.contracts.approvers import Deciders
 from assent.contracts.audit import AuditEntry, ClosingHead
 from assent.contracts.decision import Judged
 from assent.contracts.outcome import Outcome
@@ -11,16 +12,18 @@ from assent.contracts.values import Frozen
 
 
 class Conclusion(Frozen):
-    """Input of *settle*: how the approval ended, for the record."""
+    """Input of *record_ending*: how the approval ended, for the record."""
 
     outcome: Outcome
     entries: tuple[AuditEntry, ...]
     judged: tuple[Judged, ...]
     closed_at: datetime
+    deciders: Deciders | None = None
+    """Whose it was to decide: whoever comes later is judged by that."""
 
 
-class Settled(Frozen):
-    """What *settle* did."""
+class Recorded(Frozen):
+    """What *record_ending* did."""
 
     outcome: Outcome
     """The ending that stands."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Self
 
 from pydantic import model_validator
@@ -57,6 +58,10 @@ class Identity(Frozen):
         if self.is_outside(other.tenant_key):
             return False
         return not self.keys.isdisjoint(other.keys) or self._kinds.isdisjoint(other._kinds)
+
+    def is_among(self, people: Iterable[Identity]) -> bool:
+        """Whether this person is certainly one of them."""
+        return any(self.is_same_person(person) for person in people)
 
     @property
     def _kinds(self) -> frozenset[str]:

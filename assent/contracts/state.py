@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from assent.contracts.approvers import Approvers
+from assent.contracts.approvers import Approvers, Awaited
 from assent.contracts.decision import Judged
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
@@ -64,5 +64,11 @@ class State(Frozen):
     result_sha256: str | None = None
     """The hash of the result that waits to be released, while it does."""
     result_deadline: datetime | None = None
+    awaited: Awaited | None = None
+    """Whom it waits for, while it does."""
     malformed: int = 0
     """Messages that could not be read and were set aside."""
+
+    def awaits(self, person: Identity) -> bool:
+        """Whether it waits for this person, as far as can be said without asking a chat who belongs to it."""
+        return self.awaited is not None and self.awaited.asks(person)

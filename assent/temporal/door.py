@@ -28,7 +28,6 @@ from assent.client.door import Approval, FrozenReview, ToolDescription
 from assent.client.reader import LedgerReader, Stored
 from assent.contracts.audit import AuditRecord
 from assent.contracts.bundles import BundleAsked
-from assent.contracts.carried import Asked
 from assent.contracts.decision import Decision, Verdict, VerdictKind
 from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
@@ -44,6 +43,8 @@ from assent.contracts.signals import VerdictQuestion, Withdrawal
 from assent.contracts.state import State
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Surface
+from assent.core.approval import Asked
+from assent.core.judging import after_ending
 from assent.errors import (
     ApprovalConflict,
     ApprovalInterrupted,
@@ -53,7 +54,6 @@ from assent.errors import (
     QuotaExceeded,
     Unavailable,
 )
-from assent.judgement import after_ending
 from assent.safe import markdown_start
 from assent.temporal import search
 from assent.temporal.connection import NO_SERVER, ended_as, no_answer, unavailable

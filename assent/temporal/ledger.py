@@ -19,7 +19,6 @@ from assent.contracts.ruling import Settlement
 from assent.contracts.state import State
 from assent.contracts.status import Phase
 from assent.errors import ApprovalInterrupted, ApprovalNotFound, AssentError, LedgerNeeded, Unavailable
-from assent.inbox import awaits
 
 _AT_ONCE = 16
 """How many approvals are asked at the same time how they stand."""
@@ -114,7 +113,7 @@ class TemporalLedger:
                 match found:
                     case State():
                         answered += 1
-                        if awaits(found, actor):
+                        if found.awaits(actor):
                             yield found
                     case ApprovalNotFound() | ApprovalInterrupted():
                         pass  # it has ended since

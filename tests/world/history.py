@@ -21,11 +21,11 @@ from activities.reviews import ReviewActivities
 from activities.tools import ToolActivities
 from activities.weighing import WeighingActivities
 from assent import Identity, names
-from assent.contracts.carried import Asked
 from assent.contracts.decision import Decision, DecisionKind
 from assent.contracts.request import Request, WhenPending
 from assent.contracts.ruling import Ruling, RulingKind
 from assent.contracts.signals import Withdrawal
+from assent.core import Asked
 from assent.payload import sha256
 from assent.settings import Settings
 from assent.types import Surface

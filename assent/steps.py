@@ -1,0 +1,59 @@
+"""Every step that a workflow takes outside itself: its name, what it takes and what it gives, declared once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pydantic import BaseModel
+
+from assent import names
+from assent.contracts.audit import AuditBatch
+from assent.contracts.bundles import BundleDelivered, BundleShown, Sheet
+from assent.contracts.conclude import Announcement, Conclusion, Recorded
+from assent.contracts.deliver import Delivered, Delivery, Revision
+from assent.contracts.execute import Closing, Report, ToolCall
+from assent.contracts.grants import Remembered, Remembering
+from assent.contracts.inbox import Enquiry
+from assent.contracts.prepare import Preparation, Prepared, Resolved, Unknowns
+from assent.contracts.recall import Recall, Recalled
+from assent.contracts.release import Release
+from assent.contracts.review import Examination, Examined, Telling, Told
+from assent.contracts.ruling import Ruled
+from assent.contracts.weigh import Weighed, Weighing
+from assent.names import REPLY_INBOX
+
+Taken = TypeVar("Taken", bound=BaseModel)
+Given = TypeVar("Given", bound=BaseModel | None)
+
+
+@dataclass(frozen=True)
+class Step(Generic[Taken, Given]):
+    """An activity by its persisted name; mypy checks what a workflow hands to it and gets from it."""
+
+    name: str
+    takes: type[Taken]
+    gives: type[Given]
+
+
+PREPARE = Step(names.PREPARE, Preparation, Prepared)
+RESOLVE = Step(names.RESOLVE, Unknowns, Resolved)
+WRITE_AUDIT = Step(names.WRITE_AUDIT, AuditBatch, type(None))
+WEIGH = Step(names.WEIGH, Weighing, Weighed)
+REMEMBER = Step(names.REMEMBER, Remembering, Remembered)
+EXECUTE = Step(names.EXECUTE, ToolCall, Report)
+PROBE = Step(names.PROBE, ToolCall, Report)
+CLOSE_CLAIM = Step(names.CLOSE_CLAIM, Closing, Report)
+RELEASE = Step(names.RELEASE, Release, Report)
+RECORD = Step(names.RECORD, Conclusion, Recorded)
+ANNOUNCE = Step(names.ANNOUNCE, Announcement, type(None))
+DELIVER = Step(names.DELIVER, Delivery, Delivered)
+SHOW = Step(names.SHOW, Revision, type(None))
+DELIVER_BUNDLE = Step(names.DELIVER_BUNDLE, Sheet, BundleDelivered)
+SHOW_BUNDLE = Step(names.SHOW_BUNDLE, Sheet, BundleShown)
+EXAMINE = Step(names.EXAMINE, Examination, Examined)
+RULE = Step(names.RULE, Examination, Ruled)
+TELL = Step(names.TELL, Telling, Told)
+SHOW_REVIEW = Step(names.SHOW_REVIEW, Examination, type(None))
+RECALL = Step(names.RECALL_RECORD, Recall, Recalled)
+REPLY_TO_MESSAGE = Step(REPLY_INBOX, Enquiry, type(None))

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import psutil
 
-from tests.parts import until, worker_environment
+from tests.support.servers import until, worker_environment
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FEISHU = {
     "APP_ID": "cli_assent",
     "APP_SECRET": "secret",

@@ -15,10 +15,10 @@ import tempfile
 from pathlib import Path
 
 from tests.faults import report
-from tests.faults.houses import HOUSES, Ground, NotHere, Table
+from tests.faults.environments import HOUSES, Ground, NotHere, Table
 from tests.faults.running import run_seeds
-from tests.nursery import Nursery
-from tests.parts import TemporalServer, connect
+from tests.support.fork_server import Nursery
+from tests.support.servers import TemporalServer, connect
 
 
 async def _with_servers(arguments: argparse.Namespace, directory: Path) -> int:

@@ -15,7 +15,7 @@ from temporalio.client import Client
 from tests.faults.plans import drawn
 from tests.faults.schedules import Schedule
 from tests.faults.servers import OwnPostgres
-from tests.faults.stage import Stage
+from tests.faults.service import Stage
 
 _SETTINGS = {"heartbeat_timeout": "2", "start_within": "20", "grace": "0.5"}
 

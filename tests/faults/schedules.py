@@ -17,16 +17,16 @@ from assent import Outcome, names
 from assent.contracts import RuledKind
 from assent.errors import AssentError, ConversationBusy, Unavailable
 from ledger.engine import reading
-from tests.clocks import SteppedClock
 from tests.conftest import OPERATOR, Service
-from tests.faults.gates import LedgerProxy
 from tests.faults.plans import LINGERING, Asked, Blow, Plan
-from tests.faults.stage import Case, Hand, Stage
+from tests.faults.proxies import LedgerProxy
+from tests.faults.service import Case, Hand, Stage
 from tests.faults.table import Moment
 from tests.faults.waiting import PATIENCE, until
-from tests.feishu import REQUESTER
-from tests.test_conversations import purge
-from tests.test_resets import reset
+from tests.support.feishu_service import REQUESTER
+from tests.support.stepped_clock import SteppedClock
+from tests.workflows.test_conversations import purge
+from tests.workflows.test_resets import reset
 from workers.sweeping import end_gone, sweep
 
 _BROUGHT = 15.0

@@ -1,0 +1,269 @@
+"""Real processes killed at gates: what ran is counted outside, and never runs twice."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from assent import ApprovalHandle
+from tests.conftest import ME, decision, new_database, open_service
+from tests.support import servers
+from tests.support.tools import marks
+from tests.support.worker_processes import House, Proxy
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def house(
+    request: pytest.FixtureRequest, tmp_path: Path, temporal_address: str, namespaces: Iterator[str]
+) -> AsyncIterator[House]:
+    client = await servers.connect(temporal_address, next(namespaces))
+    async with AsyncExitStack() as stack:
+        service = await open_service(stack, client, await new_database(request.param, tmp_path), workers=False)
+        house = House(service, temporal_address, tmp_path)
+        stack.push_async_callback(house.close)
+        yield house
+
+
+class Call:
+    """A gated call: it leaves a mark, then waits until the test lets it end."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.path, self._gate = tmp_path / "marks", tmp_path / "gate"
+
+    async def ask(self, house: House, tool: str = "gated", **more: str) -> ApprovalHandle:
+        arguments = {"path": str(self.path), "gate": str(self._gate), **more}
+        return await house.gate.request(tool, arguments, requester=ME)
+
+    async def begun(self, times: int = 1) -> None:
+        async def marked() -> bool | None:
+            return marks(self.path) == times or None
+
+        await servers.until(marked)
+
+    def let_end(self) -> None:
+        self._gate.touch()
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Call:
+    return Call(tmp_path)
+
+
+# The tool worker dies
+
+
+async def test_killed_before_the_claim_it_runs_once(house: House, call: Call) -> None:
+    await house.start("approvals")
+    doomed = await house.start("tools")
+    handle = await call.ask(house)
+    state = await handle.state()
+    call.let_end()
+    async with house.ledger_held():
+        await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
+        await house.scheduled(handle, started=True)
+        await doomed.kill()
+    await house.start("tools")
+    assert (await handle.outcome()).status == "executed"
+    assert marks(call.path) == 1
+
+
+async def test_killed_inside_the_tool_it_freezes_and_never_runs_again(house: House, call: Call) -> None:
+    await house.start("approvals")
+    doomed = await house.start("tools")
+    handle = await call.ask(house)
+    await house.approve(handle)
+    await call.begun()
+    await doomed.kill()
+    call.let_end()
+    await house.start("tools")
+    outcome = await handle.outcome()
+    assert (outcome.status, outcome.reason) == ("frozen", "an attempt began and its end was never recorded")
+    assert marks(call.path) == 1
+
+
+@pytest.mark.parametrize(("ending", "status"), [("completed", "executed"), ("failed", "failed")])
+async def test_killed_after_the_record_and_before_temporal_heard_it_returns_the_record(
+    house: House, call: Call, ending: str, status: str
+) -> None:
+    await house.start("approvals")
+    proxy = Proxy(house.service.client.service_client.config.target_host)
+    doomed = await house.start("tools", through=proxy)
+    handle = await call.ask(house, outcome=ending)
+    await house.approve(handle)
+    await call.begun()
+    proxy.silence()
+    call.let_end()
+    await house.claim(handle, status)
+    await doomed.kill()
+    proxy.hang_up()
+    await house.start("tools")
+    outcome = await handle.outcome()
+    assert (outcome.status, outcome.content, marks(call.path)) == (status, {"marks": 1}, 1)
+
+
+async def test_killed_inside_a_retry_safe_tool_it_is_begun_again_with_the_same_key(house: House, call: Call) -> None:
+    await house.start("approvals")
+    doomed = await house.start("tools")
+    handle = await call.ask(house, "gated_retry_safe")
+    await house.approve(handle)
+    await call.begun()
+    await doomed.kill()
+    await house.start("tools")
+    await call.begun(times=2)
+    call.let_end()
+    outcome = await handle.outcome()
+    assert (outcome.status, outcome.content) == ("executed", {"marks": 2})
+
+
+async def test_stopped_past_its_heartbeat_and_continued_it_changes_nothing_and_is_not_lost(
+    house: House, call: Call
+) -> None:
+    await house.start("approvals")
+    zombie = await house.start("tools")
+    handle = await call.ask(house)
+    await house.approve(handle)
+    await call.begun()
+    zombie.send(signal.SIGSTOP)
+    await house.start("tools")
+    assert (await handle.outcome()).status == "frozen"
+    zombie.send(signal.SIGCONT)
+    call.let_end()
+
+    async def kept() -> bool | None:
+        return await house.late_results(handle) == ["executed"] or None
+
+    await servers.until(kept)
+    await house.claim(handle, "unknown")
+    assert (await handle.outcome()).status == "frozen"
+    assert marks(call.path) == 1
+
+
+# The approvals worker dies, at every step: what matters here is Temporal's memory, so each step has one database
+
+
+def on(database: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("house", [database], indirect=True)
+
+
+@on("sqlite")
+async def test_killed_while_preparing(house: House, call: Call) -> None:
+    doomed = await house.start("approvals")
+    async with house.ledger_held():
+        handle = await call.ask(house)
+        assert (await house.service.as_it_stands(handle)).phase == "preparing"
+        await doomed.kill()
+    await ends_executed(house, call, handle)
+
+
+async def ends_executed(house: House, call: Call, handle: ApprovalHandle) -> None:
+    """With fresh workers the approval goes on as if nothing had happened."""
+    await house.start("approvals")
+    await house.start("tools")
+    call.let_end()
+    await house.approve(handle)
+    assert (await handle.outcome()).status == "executed"
+    assert marks(call.path) == 1
+    assert await house.service.events(handle.id) == ["write_request", "confirm", "execute"]
+    assert await house.ledger.verify() == []
+
+
+@on("postgres")
+async def test_killed_while_pending_and_a_click_meanwhile_counts(house: House, call: Call) -> None:
+    doomed = await house.start("approvals")
+    handle = await call.ask(house)
+    state = await handle.state()
+    await doomed.kill()
+    verdict = await handle.submit(decision(handle, state), answer_within=timedelta(seconds=8))
+    assert verdict.kind == "received"
+    await house.start("approvals")
+    await house.start("tools")
+    call.let_end()
+    assert (await handle.outcome()).status == "executed"
+    assert marks(call.path) == 1
+
+
+@on("sqlite")
+async def test_killed_while_the_tool_runs(house: House, call: Call) -> None:
+    doomed = await house.start("approvals")
+    await house.start("tools")
+    handle = await call.ask(house)
+    await house.approve(handle)
+    await call.begun()
+    await doomed.kill()
+    call.let_end()
+    await house.claim(handle, "executed")
+    await house.start("approvals")
+    outcome = await handle.outcome()
+    assert (outcome.status, outcome.content, marks(call.path)) == ("executed", {"marks": 1}, 1)
+
+
+@on("postgres")
+async def test_killed_while_settling_a_rejection(house: House, call: Call) -> None:
+    doomed = await house.start("approvals")
+    handle = await call.ask(house)
+    state = await handle.state()
+    async with house.ledger_held():
+        rejecting = asyncio.create_task(handle.decide("reject", actor=ME, payload_sha256=state.payload_sha256))
+        await house.scheduled(handle, started=True)
+        await doomed.kill()
+        assert not rejecting.done(), "nobody is told of a rejection that is not on record"
+    await house.start("approvals")
+    assert (await handle.outcome()).status == "rejected"
+    assert (await rejecting).kind == "accepted"
+    assert await house.service.events(handle.id) == ["write_request", "confirm"]
+    assert await house.ledger.verify() == []
+
+
+@on("sqlite")
+async def test_killed_after_settling_and_before_temporal_heard(house: House, call: Call) -> None:
+    proxy = Proxy(house.service.client.service_client.config.target_host)
+    doomed = await house.start("approvals", through=proxy)
+    await house.start("tools")
+    handle = await call.ask(house)
+    await house.approve(handle)
+    await call.begun()
+    proxy.silence()
+    call.let_end()
+    await house.settled(handle)
+    await doomed.kill()
+    proxy.hang_up()
+    await house.start("approvals")
+    assert (await handle.outcome()).status == "executed"
+    assert await house.service.events(handle.id) == ["write_request", "confirm", "execute"]
+    assert await house.ledger.verify() == []
+
+
+# The Temporal server dies
+
+
+async def test_temporal_killed_while_pending_and_while_executing(tmp_path: Path, call: Call) -> None:
+    server = servers.TemporalServer(file=tmp_path / "temporal.db")
+    server.start()
+    async with AsyncExitStack() as stack:
+        stack.callback(server.kill)
+        client = await server.client()
+        service = await open_service(stack, client, await new_database("sqlite", tmp_path), workers=False)
+        house = House(service, server.address, tmp_path)
+        stack.push_async_callback(house.close)
+        await house.start("approvals")
+        await house.start("tools")
+        handle = await call.ask(house)
+        digest = (await handle.state()).payload_sha256
+        server.kill()
+        server.start()
+        await server.client()
+        verdict = await handle.decide("approve", actor=ME, payload_sha256=digest, event_id="evt_1")
+        assert verdict.kind in ("accepted", "received")
+        await call.begun()
+        server.kill()
+        call.let_end()
+        await house.claim(handle, "executed")
+        server.start()
+        outcome = await handle.outcome()
+        assert (outcome.status, outcome.content, marks(call.path)) == ("executed", {"marks": 1}, 1)

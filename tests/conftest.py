@@ -33,7 +33,7 @@ from cards import Wording
 from ledger import Ledger, Reader
 from tests.support import running_order, servers
 from tests.support import tools as tools_for_tests
-from tests.support.fork_server import Nursery
+from tests.support.fork_server import ForkServer
 from tests.support.patience import be_patient
 from tests.support.skips import Skips
 from workers.approvals import approvals_worker, outbound_worker
@@ -47,7 +47,7 @@ UNLIMITED = {"requester_pending": 0, "chat_requests_per_hour": 0}
 """Many tests share a service: none of them uses up a quota for the others."""
 be_patient()
 
-_running: dict[str, servers.TemporalServer | Nursery | servers.PostgresServer] = {}
+_running: dict[str, servers.TemporalServer | ForkServer | servers.PostgresServer] = {}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,10 +56,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Skips())
     temporal = servers.TemporalServer(namespaces=servers.NAMESPACES)
     temporal.start()
-    nursery = Nursery()
-    nursery.start()
+    fork_server = ForkServer()
+    fork_server.start()
     postgres = servers.PostgresServer()
-    _running.update(temporal=temporal, nursery=nursery, postgres=postgres)
+    _running.update(temporal=temporal, fork_server=fork_server, postgres=postgres)
     os.environ["TEST_TEMPORAL"] = temporal.address
     os.environ["TEST_POSTGRES"] = postgres.uri
     os.environ["TEST_RUN"] = tempfile.mkdtemp(prefix="assent-test-")

@@ -28,8 +28,8 @@ from simulator.people import Chat as Room
 from simulator.state import Message
 from tests.conftest import new_database, open_service
 from tests.support import servers
-from tests.support.deployment import Hall, opened_hall, said
-from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER, Office, buttons, settings_of, simulated
+from tests.support.deployment import FeishuServiceWithWebhook, opened_feishu_service_with_webhook, said
+from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER, FeishuService, buttons, settings_of, simulated
 from tests.support.servers import until
 from tests.support.tools import marks
 from workers.approvals import approvals_worker, outbound_worker
@@ -48,21 +48,23 @@ AGAIN = timedelta(seconds=5)
 
 
 @pytest.fixture(scope="module")
-async def hall(
+async def feishu(
     tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[Hall]:
-    directory = tmp_path_factory.mktemp("hall")
+) -> AsyncIterator[FeishuServiceWithWebhook]:
+    directory = tmp_path_factory.mktemp("feishu")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "_POLITE", dataclasses.replace(steps._POLITE, maximum_interval=AGAIN))
         patch.setattr(activities.cards, "_LONGEST_SILENCE", AGAIN.total_seconds())
-        async with opened_hall(temporal_address, next(namespaces), directory, "postgres") as opened:
+        async with opened_feishu_service_with_webhook(
+            temporal_address, next(namespaces), directory, "postgres"
+        ) as opened:
             yield opened
 
 
 @pytest.fixture(autouse=True)
-async def well_behaved(hall: Hall) -> AsyncIterator[None]:
+async def well_behaved(feishu: FeishuServiceWithWebhook) -> AsyncIterator[None]:
     yield
-    await hall.chat.behave()
+    await feishu.chat.behave()
 
 
 @dataclass
@@ -82,22 +84,22 @@ class Case:
     def chat_id(self) -> str:
         return f"oc_{self.name}"
 
-    async def open(self, hall: Hall, directory: Path) -> None:
+    async def open(self, feishu: FeishuServiceWithWebhook, directory: Path) -> None:
         everyone = tuple(person.open_id or "" for person in (REQUESTER, OUTSIDER))
-        hall.platform.chats[self.chat_id] = Room(self.chat_id, self.name, "group", everyone)
+        feishu.platform.chats[self.chat_id] = Room(self.chat_id, self.name, "group", everyone)
         self.directory = directory / self.name
         self.directory.mkdir()
 
-    async def ask(self, hall: Hall) -> None:
-        self.handle = await hall.ask(self.directory, **{"chat_id": self.chat_id, **self.asked})
+    async def ask(self, feishu: FeishuServiceWithWebhook) -> None:
+        self.handle = await feishu.ask(self.directory, **{"chat_id": self.chat_id, **self.asked})
 
-    async def decide(self, hall: Hall) -> None:
+    async def decide(self, feishu: FeishuServiceWithWebhook) -> None:
         match self.how:
             case "click":
-                await until(lambda: self._is_there(hall), PATIENCE)
-                (message,) = self.messages(hall)
-                card = hall.platform.view(message)
-                await until(lambda: self._clicked(hall, card), PATIENCE)
+                await until(lambda: self._is_there(feishu), PATIENCE)
+                (message,) = self.messages(feishu)
+                card = feishu.platform.view(message)
+                await until(lambda: self._clicked(feishu, card), PATIENCE)
             case "client":
                 await until(self._approved, PATIENCE)
             case "cancel":
@@ -121,18 +123,18 @@ class Case:
             return False
         return True
 
-    async def _is_there(self, hall: Hall) -> bool:
-        return bool(self.messages(hall))
+    async def _is_there(self, feishu: FeishuServiceWithWebhook) -> bool:
+        return bool(self.messages(feishu))
 
-    def messages(self, hall: Hall, kind: MessageKind = MessageKind.CARD) -> list[Message]:
+    def messages(self, feishu: FeishuServiceWithWebhook, kind: MessageKind = MessageKind.CARD) -> list[Message]:
         """What the platform holds, looked up where it is: dozens of these wait at the same time."""
         slots = (Slot(approval_id=self.handle.id, kind=kind, generation=n, place=0) for n in range(1, 4))
         uuids = {slot.uuid for slot in slots}
-        return [message for message in hall.platform.messages.values() if message.uuid in uuids]
+        return [message for message in feishu.platform.messages.values() if message.uuid in uuids]
 
-    async def _clicked(self, hall: Hall, card: dict[str, Any]) -> bool:
+    async def _clicked(self, feishu: FeishuServiceWithWebhook, card: dict[str, Any]) -> bool:
         """Whether the click was answered, or has counted though nobody was told: else a person tries again."""
-        told = await hall.chat.click(card, "approve")
+        told = await feishu.chat.click(card, "approve")
         asked_again = bool(told["toast"]) and told["toast"]["i18n"]["en_us"] == said("toast.not_recorded")
         if told["toast"] and told["toast"]["type"] == "error" and not asked_again:
             raise AssertionError(told)
@@ -145,26 +147,26 @@ class Case:
         finally:
             await asyncio.sleep(0.5)  # nobody clicks again faster than that
 
-    async def ended(self, hall: Hall) -> Outcome:
+    async def ended(self, feishu: FeishuServiceWithWebhook) -> Outcome:
         outcome = await asyncio.wait_for(self.handle.outcome(), PATIENCE)
         assert outcome.status == self.ends, (self.name, outcome)
         return outcome
 
-    async def is_told_truly(self, hall: Hall) -> None:
+    async def is_told_truly(self, feishu: FeishuServiceWithWebhook) -> None:
         """One message at most, without a button, that says what came of it; and one side effect if it ran."""
-        await until(lambda: self._is_buttonless(hall), PATIENCE)
-        messages = self.messages(hall)
+        await until(lambda: self._is_buttonless(feishu), PATIENCE)
+        messages = self.messages(feishu)
         assert len(messages) <= 1, self.name
         assert not any(buttons(message.content) for message in messages), self.name
-        assert len(self.messages(hall, MessageKind.FILE)) <= 1
+        assert len(self.messages(feishu, MessageKind.FILE)) <= 1
         assert marks(self.directory / "marks") == (1 if self.ends == "executed" else 0), self.name
-        events = await hall.service.events(self.handle.id)
+        events = await feishu.service.events(self.handle.id)
         ending = {"executed": ["confirm", "execute"], "cancelled": ["cancel"], "expired": ["expire"]}[self.ends]
         assert [event for event in events if event not in ("write_request", "deliver")] == ending, self.name
         assert events.count("deliver") == len(messages), self.name
 
-    async def _is_buttonless(self, hall: Hall) -> bool:
-        messages = self.messages(hall)
+    async def _is_buttonless(self, feishu: FeishuServiceWithWebhook) -> bool:
+        messages = self.messages(feishu)
         is_there = bool(messages) or self.how != "click"
         return is_there and all(said(f"line.{self.ends}") in str(message.content) for message in messages)
 
@@ -186,17 +188,19 @@ def fault(on: str, kind: str, chat_id: str | None = None, code: int | None = Non
     return made
 
 
-async def settled(hall: Hall) -> None:
+async def settled(feishu: FeishuServiceWithWebhook) -> None:
     """Nothing is being tried any more: every approval and whatever follows it has ended."""
 
     async def quiet() -> bool:
-        return not (await hall.service.client.count_workflows('ExecutionStatus = "Running"')).count
+        return not (await feishu.service.client.count_workflows('ExecutionStatus = "Running"')).count
 
     await until(quiet, PATIENCE)
-    assert await hall.service.ledger.verify() == []
+    assert await feishu.service.ledger.verify() == []
 
 
-async def test_every_kind_of_trouble_at_once_and_the_healthy_are_not_held_up(hall: Hall, tmp_path: Path) -> None:
+async def test_every_kind_of_trouble_at_once_and_the_healthy_are_not_held_up(
+    feishu: FeishuServiceWithWebhook, tmp_path: Path
+) -> None:
     kinds = (*CALLS, "code")
     hows = itertools.cycle(("click", "client"))
     cases = [sick(on, kind, how=next(hows)) for on in ("send", "patch") for kind in kinds]
@@ -207,37 +211,39 @@ async def test_every_kind_of_trouble_at_once_and_the_healthy_are_not_held_up(hal
     unheard.asked["ttl"] = timedelta(seconds=2)
     healthy = [Case(f"healthy_{n}", [], "click" if n % 2 else "client") for n in range(6)]
     for case in (*cases, refused, unheard, *healthy):
-        await case.open(hall, tmp_path)
+        await case.open(feishu, tmp_path)
     faults = [each for case in (*cases, refused, unheard) for each in case.faults]
-    await hall.chat.misbehave(*faults)
+    await feishu.chat.misbehave(*faults)
 
-    await asyncio.gather(*(case.ask(hall) for case in (*cases, refused, unheard)))
-    deciding = [asyncio.create_task(case.decide(hall)) for case in cases]
+    await asyncio.gather(*(case.ask(feishu) for case in (*cases, refused, unheard)))
+    deciding = [asyncio.create_task(case.decide(feishu)) for case in cases]
     for case in healthy:
-        await case.ask(hall)
-    await asyncio.gather(*(case.decide(hall) for case in healthy))
+        await case.ask(feishu)
+    await asyncio.gather(*(case.decide(feishu) for case in healthy))
     for case in (*healthy, refused):
-        await case.ended(hall)
-        await case.is_told_truly(hall)
+        await case.ended(feishu)
+        await case.is_told_truly(feishu)
     decided_elsewhere = [case for case in cases if case.how != "click"]
-    await asyncio.gather(*(case.ended(hall) for case in decided_elsewhere))
-    await asyncio.gather(*(case.ended(hall) for case in cases if case.name.startswith("patch_")))
-    await unheard.ended(hall)
-    still_sick = (await hall.chat.http.get("/api/faults")).json()
+    await asyncio.gather(*(case.ended(feishu) for case in decided_elsewhere))
+    await asyncio.gather(*(case.ended(feishu) for case in cases if case.name.startswith("patch_")))
+    await unheard.ended(feishu)
+    still_sick = (await feishu.chat.http.get("/api/faults")).json()
     assert len(still_sick) == len(faults)  # all of the above happened meanwhile
 
-    await hall.chat.behave()
+    await feishu.chat.behave()
     await asyncio.gather(*deciding)
     for case in cases:
-        await case.ended(hall)
-    await settled(hall)
+        await case.ended(feishu)
+    await settled(feishu)
     for case in cases:
-        await case.is_told_truly(hall)
-    assert not any(buttons(message.content) for message in unheard.messages(hall))
+        await case.is_told_truly(feishu)
+    assert not any(buttons(message.content) for message in unheard.messages(feishu))
     assert marks(unheard.directory / "marks") == 0
 
 
-async def test_changing_trouble_everywhere_loses_and_doubles_nothing(hall: Hall, tmp_path: Path) -> None:
+async def test_changing_trouble_everywhere_loses_and_doubles_nothing(
+    feishu: FeishuServiceWithWebhook, tmp_path: Path
+) -> None:
     """Tokens, uploads, replies and all the rest, at random, for a while; people click and agents go on asking."""
     dice = random.Random(7)
     places = ("token", "send", "reply", "patch", "upload", "users", "any", "callback")
@@ -245,36 +251,36 @@ async def test_changing_trouble_everywhere_loses_and_doubles_nothing(hall: Hall,
     every = [(place, kind) for place in places for kind in kinds[place] if (place, kind) != ("token", "code")]
     dice.shuffle(every)
     first = Case("first", [])
-    await first.open(hall, tmp_path)
-    await first.ask(hall)
-    await until(lambda: first._is_there(hall), PATIENCE)
-    (message,) = first.messages(hall)
+    await first.open(feishu, tmp_path)
+    await first.ask(feishu)
+    await until(lambda: first._is_there(feishu), PATIENCE)
+    (message,) = first.messages(feishu)
     asked: list[dict[str, Any]] = [{}, {"reply_to": message.message_id}, {"arguments": {"note": "long " * 9000}}]
     cases = [Case(f"mixed_{n}", [], dice.choice(("click", "click", "client", "cancel"))) for n in range(16)]
     for n, case in enumerate(cases):
         case.ends = "cancelled" if case.how == "cancel" else "executed"
         case.asked = asked[n % 3]
-        await case.open(hall, tmp_path)
+        await case.open(feishu, tmp_path)
 
     async def live(case: Case) -> None:
-        await case.ask(hall)
-        await case.decide(hall)
+        await case.ask(feishu)
+        await case.decide(feishu)
 
     living: list[asyncio.Task[None]] = []
     for case in cases:
         troubles = [every.pop() for _ in range(min(5, len(every)))]
         made = [{**fault(*trouble), "probability": dice.choice((0.5, 1.0))} for trouble in troubles]
-        await hall.chat.misbehave(*[{**each, "seconds": 2} if each["kind"] == "slow" else each for each in made])
+        await feishu.chat.misbehave(*[{**each, "seconds": 2} if each["kind"] == "slow" else each for each in made])
         living.append(asyncio.create_task(live(case)))
         await asyncio.sleep(0.3)  # how long this trouble lasts
     assert not every
-    await hall.chat.behave()
-    await asyncio.gather(*living, first.decide(hall))
+    await feishu.chat.behave()
+    await asyncio.gather(*living, first.decide(feishu))
     for case in (first, *cases):
-        await case.ended(hall)
-    await settled(hall)
+        await case.ended(feishu)
+    await settled(feishu)
     for case in (first, *cases):
-        await case.is_told_truly(hall)
+        await case.is_told_truly(feishu)
 
 
 async def test_two_cards_that_arrive_in_one_task_are_not_sent_again(
@@ -285,14 +291,14 @@ async def test_two_cards_that_arrive_in_one_task_are_not_sent_again(
         chat = await stack.enter_async_context(simulated(limits=False))
         url = await new_database("sqlite", tmp_path)
         service = await open_service(stack, client, url, workers=False, **settings_of(chat.url))
-        feishu = Feishu.of(service.settings)
-        assert feishu
-        stack.push_async_callback(feishu.close)
-        cards = CardActivities(service.ledger, feishu, Wording.load(None))
-        office = Office(service, chat)
+        feishu_client = Feishu.of(service.settings)
+        assert feishu_client
+        stack.push_async_callback(feishu_client.close)
+        cards = CardActivities(service.ledger, feishu_client, Wording.load(None))
+        feishu = FeishuService(service, chat)
         await chat.misbehave({"on": "send", "kind": "5xx"})
         async with approvals_worker(client, service.ledger, service.settings, cards):
-            handle = await office.ask(tmp_path, "by_two")
+            handle = await feishu.ask(tmp_path, "by_two")
             workflow = client.get_workflow_handle(names.approval_workflow(handle.id))
 
             async def on_their_way(wanted: int) -> bool:
@@ -304,21 +310,23 @@ async def test_two_cards_that_arrive_in_one_task_are_not_sent_again(
             await until(lambda: on_their_way(0))
             async with approvals_worker(client, service.ledger, service.settings, cards):
                 sent = await chat.cards(handle.id)
-                assert await office.click(handle, sent[0], who=OUTSIDER) == "forbidden"
+                assert await feishu.click(handle, sent[0], who=OUTSIDER) == "forbidden"
                 borrowed = {**sent[0], "message_id": "om_elsewhere"}
-                assert await office.click(handle, borrowed, who=APPROVER) == "tampered"
-                assert await office.click(handle, sent[0], who=APPROVER) == "accepted"
+                assert await feishu.click(handle, borrowed, who=APPROVER) == "tampered"
+                assert await feishu.click(handle, sent[0], who=APPROVER) == "accepted"
                 assert [card["message_id"] for card in await chat.cards(handle.id)] == [
                     card["message_id"] for card in sent
                 ]
 
 
-async def test_a_request_that_nobody_is_asked_about_ends_although_there_is_no_card(hall: Hall, tmp_path: Path) -> None:
-    handle = await hall.ask(tmp_path, "no_such_tool")
+async def test_a_request_that_nobody_is_asked_about_ends_although_there_is_no_card(
+    feishu: FeishuServiceWithWebhook, tmp_path: Path
+) -> None:
+    handle = await feishu.ask(tmp_path, "no_such_tool")
     outcome = await handle.outcome()
     assert (outcome.status, outcome.is_error) == ("failed", True)
     query = f'WorkflowId STARTS_WITH "settling/{handle.id}/"'
-    assert not (await hall.service.client.count_workflows(query)).count  # and nothing is left to be tried
+    assert not (await feishu.service.client.count_workflows(query)).count  # and nothing is left to be tried
 
 
 _SLOW = {

@@ -14,7 +14,7 @@ import pytest
 from assent import ApprovalHandle, Identity, State, names
 from tests.conftest import Service
 from tests.support import servers
-from tests.support.feishu_service import APPROVER, REQUESTER, Office, buttons, open_office
+from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, buttons, open_feishu_service
 from tests.support.policies import rule
 from tests.support.servers import until
 from tests.support.tools import marks
@@ -28,11 +28,11 @@ USERS_DOWN = {"on": "users", "kind": "5xx"}
 
 
 @pytest.fixture
-async def office(tmp_path: Path, temporal_address: str, namespaces: Iterator[str]) -> AsyncIterator[Office]:
-    """An office whose ledger has met nobody."""
+async def feishu(tmp_path: Path, temporal_address: str, namespaces: Iterator[str]) -> AsyncIterator[FeishuService]:
+    """A service whose ledger has met nobody."""
     client = await servers.connect(temporal_address, next(namespaces))
     async with AsyncExitStack() as stack:
-        yield await open_office(stack, client, tmp_path)
+        yield await open_feishu_service(stack, client, tmp_path)
 
 
 async def steps(service: Service, handle: ApprovalHandle) -> Counter[str]:
@@ -53,39 +53,39 @@ async def shown(handle: ApprovalHandle) -> State:
 # Who asks
 
 
-async def test_a_rule_for_a_person_holds_by_whatever_id_they_are_named(office: Office, tmp_path: Path) -> None:
-    async with office.service.policy(DENIED):
-        first = await office.ask(tmp_path, requester=BY_UNION)
+async def test_a_rule_for_a_person_holds_by_whatever_id_they_are_named(feishu: FeishuService, tmp_path: Path) -> None:
+    async with feishu.service.policy(DENIED):
+        first = await feishu.ask(tmp_path, requester=BY_UNION)
         outcome = await first.outcome()
         assert outcome.status == "rejected"
         assert outcome.reason == "the operator's rule 'not-them' does not allow it"
-        assert await steps(office.service, first) == {"resolve": 1, "settle": 1}
-        plan = await office.service.ledger.plan(first.id)
+        assert await steps(feishu.service, first) == {"resolve": 1, "settle": 1}
+        plan = await feishu.service.ledger.plan(first.id)
         assert plan is not None
         whole = {"open_id:ou_requester", "union_id:on_requester", "user_id:u_requester"}
         assert plan.requester.keys == whole
-        again = await office.ask(tmp_path, requester=Identity(user_id="u_requester"))
+        again = await feishu.ask(tmp_path, requester=Identity(user_id="u_requester"))
         assert (await again.outcome()).status == "rejected"
-        assert await steps(office.service, again) == {"settle": 1}, "Feishu is asked once for each person"
-    assert await office.chat.messages() == []
+        assert await steps(feishu.service, again) == {"settle": 1}, "Feishu is asked once for each person"
+    assert await feishu.chat.messages() == []
 
 
-async def test_what_depends_on_nobody_asks_nobody(office: Office, tmp_path: Path) -> None:
-    await office.chat.misbehave({"on": "users", "kind": "refuse"}, {"on": "message", "kind": "refuse"})
-    async with office.service.policy(rule('tools = ["other"]', 'requesters = ["open_id:x"]', 'execution = "deny"')):
-        handle = await office.ask(tmp_path, requester=BY_UNION, chat_id="oc_team", thread_id="t")
+async def test_what_depends_on_nobody_asks_nobody(feishu: FeishuService, tmp_path: Path) -> None:
+    await feishu.chat.misbehave({"on": "users", "kind": "refuse"}, {"on": "message", "kind": "refuse"})
+    async with feishu.service.policy(rule('tools = ["other"]', 'requesters = ["open_id:x"]', 'execution = "deny"')):
+        handle = await feishu.ask(tmp_path, requester=BY_UNION, chat_id="oc_team", thread_id="t")
         await shown(handle)
         await handle.cancel()
         assert (await handle.outcome()).status == "cancelled"
-    assert await steps(office.service, handle) == {"settle": 1}
+    assert await steps(feishu.service, handle) == {"settle": 1}
 
 
-async def test_within_one_scope_a_person_is_one_by_whatever_id(office: Office, tmp_path: Path) -> None:
+async def test_within_one_scope_a_person_is_one_by_whatever_id(feishu: FeishuService, tmp_path: Path) -> None:
     outcomes = []
     for who in (REQUESTER, BY_UNION):
-        handle = await office.ask(tmp_path, requester=who, idempotency_scope="s")
+        handle = await feishu.ask(tmp_path, requester=who, idempotency_scope="s")
         await shown(handle)
-        outcomes.append(await office.service.decided(handle, actor=Identity(open_id="ou_requester")))
+        outcomes.append(await feishu.service.decided(handle, actor=Identity(open_id="ou_requester")))
     assert [outcome.status for outcome in outcomes] == ["executed", "replayed"]
     assert outcomes[0].idempotency_key == outcomes[1].idempotency_key
     assert "tenant_1/open_id:ou_requester" in str(outcomes[0].idempotency_key)
@@ -94,49 +94,49 @@ async def test_within_one_scope_a_person_is_one_by_whatever_id(office: Office, t
 
 @pytest.mark.parametrize("needs", [{"message_id": "m"}, {"thread_id": "t", "when_pending": "fail"}])
 async def test_somebody_whom_feishu_does_not_know_is_refused(
-    office: Office, tmp_path: Path, needs: dict[str, str]
+    feishu: FeishuService, tmp_path: Path, needs: dict[str, str]
 ) -> None:
-    handle = await office.ask(tmp_path, requester=NOBODY, **needs)
+    handle = await feishu.ask(tmp_path, requester=NOBODY, **needs)
     outcome = await handle.outcome()
     assert outcome.status == "failed"
     assert "who open_id:ou_nobody is could not be found out. Feishu refused (41012)" in str(outcome.reason)
-    assert await office.chat.messages() == []
-    state = await office.service.ledger.state(handle.id)
+    assert await feishu.chat.messages() == []
+    state = await feishu.service.ledger.state(handle.id)
     assert state is not None
     assert state.reason == outcome.reason
 
 
-async def test_ids_of_two_people_are_not_one_requester(office: Office, tmp_path: Path) -> None:
+async def test_ids_of_two_people_are_not_one_requester(feishu: FeishuService, tmp_path: Path) -> None:
     mixed = Identity(open_id="ou_requester", union_id="on_approver")
-    first = await (await office.ask(tmp_path, requester=mixed, message_id="m")).outcome()
+    first = await (await feishu.ask(tmp_path, requester=mixed, message_id="m")).outcome()
     assert (first.status, marks(tmp_path / "marks")) == ("failed", 0)
     assert "not all of one person" in str(first.reason)
-    known = await office.service.ledger.person(REQUESTER.within("tenant_1"))
+    known = await feishu.service.ledger.person(REQUESTER.within("tenant_1"))
     assert "union_id:on_approver" not in known.keys, "what an agent says teaches nothing"
 
 
-async def test_nobody_consents_for_another_under_one_of_their_ids(office: Office, tmp_path: Path) -> None:
+async def test_nobody_consents_for_another_under_one_of_their_ids(feishu: FeishuService, tmp_path: Path) -> None:
     mixed = Identity(open_id="ou_requester", union_id="on_approver")
-    handle = await office.ask(tmp_path, requester=mixed, chat_id="oc_team")
+    handle = await feishu.ask(tmp_path, requester=mixed, chat_id="oc_team")
     outcome = await handle.outcome()
     assert (outcome.status, marks(tmp_path / "marks")) == ("failed", 0)
     assert "not all of one person" in str(outcome.reason)
-    assert await office.chat.messages() == []
+    assert await feishu.chat.messages() == []
 
 
-async def test_one_known_id_does_not_prove_another(office: Office, tmp_path: Path) -> None:
-    await office.service.ledger.learn(Identity(open_id="ou_requester", user_id="u_requester", tenant_key="tenant_1"))
+async def test_one_known_id_does_not_prove_another(feishu: FeishuService, tmp_path: Path) -> None:
+    await feishu.service.ledger.learn(Identity(open_id="ou_requester", user_id="u_requester", tenant_key="tenant_1"))
     mixed = Identity(open_id="ou_requester", union_id="on_approver")
-    assert (await (await office.ask(tmp_path, requester=mixed)).outcome()).status == "failed"
+    assert (await (await feishu.ask(tmp_path, requester=mixed)).outcome()).status == "failed"
 
 
-async def test_ids_of_one_person_are_proved_once(office: Office, tmp_path: Path) -> None:
+async def test_ids_of_one_person_are_proved_once(feishu: FeishuService, tmp_path: Path) -> None:
     whole = Identity(open_id="ou_requester", union_id="on_requester")
     asked = []
     for _ in range(2):
-        handle = await office.ask(tmp_path, requester=whole)
-        assert (await office.decided(handle)).status == "executed"
-        asked.append((await steps(office.service, handle))["resolve"])
+        handle = await feishu.ask(tmp_path, requester=whole)
+        assert (await feishu.decided(handle)).status == "executed"
+        asked.append((await steps(feishu.service, handle))["resolve"])
     assert asked == [1, 0]
 
 
@@ -151,22 +151,22 @@ async def test_ids_of_one_person_are_proved_once(office: Office, tmp_path: Path)
     ],
 )
 async def test_several_ids_are_proved_where_something_depends_on_who_asks(
-    office: Office, tmp_path: Path, said: str, asked: int
+    feishu: FeishuService, tmp_path: Path, said: str, asked: int
 ) -> None:
-    async with office.service.policy(rule(*said.splitlines(), name="it")):
-        handle = await office.ask(tmp_path, requester=Identity(open_id="ou_requester", union_id="on_requester"))
+    async with feishu.service.policy(rule(*said.splitlines(), name="it")):
+        handle = await feishu.ask(tmp_path, requester=Identity(open_id="ou_requester", union_id="on_requester"))
         await shown(handle)
         await handle.cancel()
         await handle.outcome()
-        assert (await steps(office.service, handle))["resolve"] == asked
+        assert (await steps(feishu.service, handle))["resolve"] == asked
 
 
-async def test_an_edit_that_leaves_it_to_the_requester_asks_who_that_is(office: Office, tmp_path: Path) -> None:
+async def test_an_edit_that_leaves_it_to_the_requester_asks_who_that_is(feishu: FeishuService, tmp_path: Path) -> None:
     policy = rule("when = \"arguments.note == 'mine'\"", 'approvers = [{who = "requester"}]', name="mine") + rule(
         'approvers = [{people = ["open_id:ou_approver"]}]', name="others"
     )
-    async with office.service.policy(policy):
-        handle = await office.ask(tmp_path, requester=Identity(open_id="ou_requester", union_id="on_approver"))
+    async with feishu.service.policy(policy):
+        handle = await feishu.ask(tmp_path, requester=Identity(open_id="ou_requester", union_id="on_approver"))
         state = await shown(handle)
         changed = {"path": str(tmp_path / "marks"), "note": "mine"}
         verdict = await handle.decide("edit", actor=APPROVER, payload_sha256=state.payload_sha256, arguments=changed)
@@ -174,118 +174,118 @@ async def test_an_edit_that_leaves_it_to_the_requester_asks_who_that_is(office: 
         assert (await handle.state()).phase == "pending"
 
 
-async def test_an_exclusion_knows_whom_it_excludes(office: Office, tmp_path: Path) -> None:
+async def test_an_exclusion_knows_whom_it_excludes(feishu: FeishuService, tmp_path: Path) -> None:
     others = rule('approvers = [{who = "anyone", exclude_requester = true}]', name="others")
-    async with office.service.policy(others):
-        handle = await office.ask(tmp_path, requester=Identity(user_id="u_requester"), chat_id="oc_team")
-        card = await office.chat.card(handle.id)
-        assert await office.click(handle, card, who=REQUESTER) == "forbidden"
-        assert await office.click(handle, card, who=APPROVER) == "accepted", "by its open_id alone it is somebody else"
+    async with feishu.service.policy(others):
+        handle = await feishu.ask(tmp_path, requester=Identity(user_id="u_requester"), chat_id="oc_team")
+        card = await feishu.chat.card(handle.id)
+        assert await feishu.click(handle, card, who=REQUESTER) == "forbidden"
+        assert await feishu.click(handle, card, who=APPROVER) == "accepted", "by its open_id alone it is somebody else"
         assert (await handle.outcome()).status == "executed"
 
 
 # Feishu is down, slow, or never answers
 
 
-async def test_while_feishu_is_down_an_approval_waits_and_goes_on(office: Office, tmp_path: Path) -> None:
-    await office.chat.misbehave(USERS_DOWN)
-    handle = await office.ask(tmp_path, message_id="m", chat_id="oc_team")
-    assert (await office.service.as_it_stands(handle)).phase == "preparing"
-    await office.chat.misbehave({"on": "users", "kind": "slow", "seconds": 1})
-    card = await office.chat.card(handle.id)
-    assert await office.click(handle, card) == "accepted"
+async def test_while_feishu_is_down_an_approval_waits_and_goes_on(feishu: FeishuService, tmp_path: Path) -> None:
+    await feishu.chat.misbehave(USERS_DOWN)
+    handle = await feishu.ask(tmp_path, message_id="m", chat_id="oc_team")
+    assert (await feishu.service.as_it_stands(handle)).phase == "preparing"
+    await feishu.chat.misbehave({"on": "users", "kind": "slow", "seconds": 1})
+    card = await feishu.chat.card(handle.id)
+    assert await feishu.click(handle, card) == "accepted"
     assert (await handle.outcome()).status == "executed"
 
 
-async def test_a_request_can_be_withdrawn_while_feishu_is_asked(office: Office, tmp_path: Path) -> None:
-    await office.chat.misbehave(USERS_DOWN)
-    handle = await office.ask(tmp_path, message_id="m", chat_id="oc_team")
-    assert (await office.service.as_it_stands(handle)).phase == "preparing"
+async def test_a_request_can_be_withdrawn_while_feishu_is_asked(feishu: FeishuService, tmp_path: Path) -> None:
+    await feishu.chat.misbehave(USERS_DOWN)
+    handle = await feishu.ask(tmp_path, message_id="m", chat_id="oc_team")
+    assert (await feishu.service.as_it_stands(handle)).phase == "preparing"
     await handle.cancel(reason="changed my mind")
     outcome = await handle.outcome()
     assert (outcome.status, outcome.reason) == ("cancelled", "changed my mind")
-    assert await office.service.events(handle.id) == ["write_request", "cancel"]
-    assert await office.chat.messages() == []
+    assert await feishu.service.events(handle.id) == ["write_request", "cancel"]
+    assert await feishu.chat.messages() == []
 
 
-async def test_what_feishu_never_says_expires(office: Office, tmp_path: Path) -> None:
-    await office.chat.misbehave(USERS_DOWN)
-    handle = await office.ask(tmp_path, message_id="m", chat_id="oc_team", ttl=timedelta(seconds=3))
+async def test_what_feishu_never_says_expires(feishu: FeishuService, tmp_path: Path) -> None:
+    await feishu.chat.misbehave(USERS_DOWN)
+    handle = await feishu.ask(tmp_path, message_id="m", chat_id="oc_team", ttl=timedelta(seconds=3))
     outcome = await handle.outcome()
     assert outcome.status == "expired"
     assert "Feishu could not say in time" in str(outcome.reason)
-    assert await office.service.events(handle.id) == ["write_request", "expire"]
-    assert await office.chat.messages() == []
+    assert await feishu.service.events(handle.id) == ["write_request", "expire"]
+    assert await feishu.chat.messages() == []
 
 
 # Where it is asked
 
 
-async def message_in(office: Office, directory: Path, chat_id: str) -> str:
+async def message_in(feishu: FeishuService, directory: Path, chat_id: str) -> str:
     """A message that lies in a chat."""
-    handle = await office.ask(directory, chat_id=chat_id)
-    message_id: str = (await office.chat.card(handle.id))["message_id"]
+    handle = await feishu.ask(directory, chat_id=chat_id)
+    message_id: str = (await feishu.chat.card(handle.id))["message_id"]
     return message_id
 
 
-async def test_a_rule_for_a_chat_holds_for_replies_into_it(office: Office, tmp_path: Path) -> None:
-    here, there = await message_in(office, tmp_path, "oc_team"), await message_in(office, tmp_path, "oc_ops")
-    async with office.service.policy(NOT_HERE):
-        denied = await (await office.ask(tmp_path, reply_to=here)).outcome()
+async def test_a_rule_for_a_chat_holds_for_replies_into_it(feishu: FeishuService, tmp_path: Path) -> None:
+    here, there = await message_in(feishu, tmp_path, "oc_team"), await message_in(feishu, tmp_path, "oc_ops")
+    async with feishu.service.policy(NOT_HERE):
+        denied = await (await feishu.ask(tmp_path, reply_to=here)).outcome()
         assert (denied.status, denied.reason) == ("rejected", "the operator's rule 'not-here' does not allow it")
-        elsewhere = await office.ask(tmp_path, reply_to=there)
+        elsewhere = await feishu.ask(tmp_path, reply_to=there)
         assert (await shown(elsewhere)).phase == "pending"
-        plan = await office.service.ledger.plan(elsewhere.id)
+        plan = await feishu.service.ledger.plan(elsewhere.id)
         assert plan is not None
         assert (plan.conversation, plan.chat_is_known) == ("oc_ops", True)
-        assert await steps(office.service, elsewhere) == {"resolve": 1}
+        assert await steps(feishu.service, elsewhere) == {"resolve": 1}
 
 
-async def test_a_chats_grant_does_not_count_for_a_reply_elsewhere(office: Office, tmp_path: Path) -> None:
-    first = await office.ask(tmp_path, "ask_once", chat_id="oc_team")
-    card = await office.chat.card(first.id)
-    assert await office.click(first, card, "approve_tool") == "accepted"
+async def test_a_chats_grant_does_not_count_for_a_reply_elsewhere(feishu: FeishuService, tmp_path: Path) -> None:
+    first = await feishu.ask(tmp_path, "ask_once", chat_id="oc_team")
+    card = await feishu.chat.card(first.id)
+    assert await feishu.click(first, card, "approve_tool") == "accepted"
     assert (await first.outcome()).status == "executed"
-    elsewhere = await message_in(office, tmp_path, "oc_ops")
+    elsewhere = await message_in(feishu, tmp_path, "oc_ops")
     call = {"chat_id": "oc_team", "arguments": {"note": "another"}}
-    hidden = await (await office.ask(tmp_path, "ask_once", reply_to=elsewhere, **call)).outcome()
+    hidden = await (await feishu.ask(tmp_path, "ask_once", reply_to=elsewhere, **call)).outcome()
     assert (hidden.status, hidden.grant_id) == ("failed", None)
     assert "not in the chat that chat_id names" in str(hidden.reason)
-    answered = await office.ask(tmp_path, "ask_once", reply_to=card["message_id"], **call)
+    answered = await feishu.ask(tmp_path, "ask_once", reply_to=card["message_id"], **call)
     assert (await answered.outcome()).grant_id is not None, "a reply in the chat itself"
-    assert (await steps(office.service, answered))["resolve"] == 1
+    assert (await steps(feishu.service, answered))["resolve"] == 1
 
 
-async def test_a_chat_that_is_not_the_messages_own_is_refused(office: Office, tmp_path: Path) -> None:
-    here = await message_in(office, tmp_path, "oc_team")
-    before = len(await office.chat.messages())
-    async with office.service.policy(NOT_HERE):
-        outcome = await (await office.ask(tmp_path, reply_to=here, chat_id="oc_ops")).outcome()
+async def test_a_chat_that_is_not_the_messages_own_is_refused(feishu: FeishuService, tmp_path: Path) -> None:
+    here = await message_in(feishu, tmp_path, "oc_team")
+    before = len(await feishu.chat.messages())
+    async with feishu.service.policy(NOT_HERE):
+        outcome = await (await feishu.ask(tmp_path, reply_to=here, chat_id="oc_ops")).outcome()
     assert outcome.status == "failed"
     assert "not in the chat that chat_id names" in str(outcome.reason)
     assert "oc_team" not in str(outcome.reason)
-    assert len(await office.chat.messages()) == before
+    assert len(await feishu.chat.messages()) == before
 
 
-async def test_a_message_that_feishu_does_not_know_is_refused(office: Office, tmp_path: Path) -> None:
-    async with office.service.policy(NOT_HERE):
-        outcome = await (await office.ask(tmp_path, reply_to="om_unheard_of")).outcome()
+async def test_a_message_that_feishu_does_not_know_is_refused(feishu: FeishuService, tmp_path: Path) -> None:
+    async with feishu.service.policy(NOT_HERE):
+        outcome = await (await feishu.ask(tmp_path, reply_to="om_unheard_of")).outcome()
     assert outcome.status == "failed"
     assert "which chat the message is in could not be found out" in str(outcome.reason)
 
 
-async def test_an_edit_is_held_to_rules_that_depend_on_the_chat(office: Office, tmp_path: Path) -> None:
-    here = await message_in(office, tmp_path, "oc_team")
+async def test_an_edit_is_held_to_rules_that_depend_on_the_chat(feishu: FeishuService, tmp_path: Path) -> None:
+    here = await message_in(feishu, tmp_path, "oc_team")
     large = rule(
         'conversations = ["oc_team"]',
         "when = \"has(arguments.note) && arguments.note == 'large'\"",
         'execution = "deny"',
         name="large",
     )
-    async with office.service.policy(large):
-        handle = await office.ask(tmp_path, reply_to=here)
+    async with feishu.service.policy(large):
+        handle = await feishu.ask(tmp_path, reply_to=here)
         state = await shown(handle)
-        assert await steps(office.service, handle) == {}, "nothing depended on it yet"
+        assert await steps(feishu.service, handle) == {}, "nothing depended on it yet"
         arguments = {"path": str(tmp_path / "marks"), "note": "large"}
         await handle.decide("edit", actor=REQUESTER, payload_sha256=state.payload_sha256, arguments=arguments)
         outcome = await handle.outcome()
@@ -296,10 +296,10 @@ async def test_an_edit_is_held_to_rules_that_depend_on_the_chat(office: Office, 
 # A token that is bound to chats
 
 
-async def test_a_reply_does_not_escape_a_tokens_chats(office: Office, tmp_path: Path) -> None:
-    here, there = await message_in(office, tmp_path, "oc_team"), await message_in(office, tmp_path, "oc_ops")
+async def test_a_reply_does_not_escape_a_tokens_chats(feishu: FeishuService, tmp_path: Path) -> None:
+    here, there = await message_in(feishu, tmp_path, "oc_team"), await message_in(feishu, tmp_path, "oc_ops")
     bound = {"tools": ["*"], "on_behalf_of": ["*"], "chats": ["oc_ops"]}
-    web = Web(office.service, tmp_path, {"bound": bound})
+    web = Web(feishu.service, tmp_path, {"bound": bound})
 
     async def ask(**where: str) -> dict[str, Any]:
         body = {
@@ -327,7 +327,7 @@ async def test_a_reply_does_not_escape_a_tokens_chats(office: Office, tmp_path: 
         assert "not in the chat that chat_id names" in escaped["outcome"]["reason"]
         allowed = await ask(reply_to=there, chat_id="oc_ops")
         assert (allowed["phase"], allowed["status"]) == ("pending", None)
-    cards = [message for message in await office.chat.messages("oc_team") if buttons(message["content"])]
+    cards = [message for message in await feishu.chat.messages("oc_team") if buttons(message["content"])]
     assert [message["message_id"] for message in cards] == [here], "no card was sent where it must not be"
 
 
@@ -336,20 +336,20 @@ async def test_a_reply_does_not_escape_a_tokens_chats(office: Office, tmp_path: 
 
 @pytest.mark.parametrize(("proof", "is_learned"), [("feishu-signature", True), ("feishu-token", False)])
 async def test_a_click_that_feishu_signed_teaches_who_is_who(
-    office: Office, tmp_path: Path, proof: str, is_learned: bool
+    feishu: FeishuService, tmp_path: Path, proof: str, is_learned: bool
 ) -> None:
-    handle = await office.ask(tmp_path, chat_id="oc_team")
-    card = await office.chat.card(handle.id)
+    handle = await feishu.ask(tmp_path, chat_id="oc_team")
+    card = await feishu.chat.card(handle.id)
     whole = Identity(open_id="ou_requester", union_id="on_requester")
-    assert await office.click(handle, card, who=whole, proof=proof) == "accepted"
+    assert await feishu.click(handle, card, who=whole, proof=proof) == "accepted"
     await handle.outcome()
-    known = await office.service.ledger.person(BY_UNION.within("tenant_1"))
+    known = await feishu.service.ledger.person(BY_UNION.within("tenant_1"))
     assert (known.standing == "open_id:ou_requester") is is_learned
 
 
-async def test_what_another_door_says_of_somebody_teaches_nothing(office: Office, tmp_path: Path) -> None:
-    handle = await office.ask(tmp_path)
+async def test_what_another_door_says_of_somebody_teaches_nothing(feishu: FeishuService, tmp_path: Path) -> None:
+    handle = await feishu.ask(tmp_path)
     await shown(handle)
     both = Identity(open_id="ou_requester", union_id="on_approver")
-    assert (await office.service.decided(handle, actor=both)).status == "executed"
-    assert (await office.service.ledger.person(REQUESTER.within("tenant_1"))).standing is None
+    assert (await feishu.service.decided(handle, actor=both)).status == "executed"
+    assert (await feishu.service.ledger.person(REQUESTER.within("tenant_1"))).standing is None

@@ -28,7 +28,7 @@ from cards import Wording
 from simulator.people import Chat as Room
 from tests.conftest import new_database, open_service
 from tests.support import servers
-from tests.support.feishu_service import APP, REQUESTER, Chat, Office, settings_of
+from tests.support.feishu_service import APP, REQUESTER, Chat, FeishuService, settings_of
 from tests.support.servers import until
 from tests.support.simulated_feishu import served
 from tests.support.tools import marks
@@ -59,8 +59,8 @@ class Hanging(httpx.AsyncBaseTransport):
         await self._real.aclose()
 
 
-class Ward(Office):
-    """An office whose sick chats hang until they are released."""
+class Ward(FeishuService):
+    """A service whose sick chats hang until they are released."""
 
     hanging: Hanging
     platform: simulator.Simulator

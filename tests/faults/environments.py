@@ -12,7 +12,7 @@ from temporalio.client import Client
 
 from tests.faults import injections
 from tests.faults.servers import OwnPostgres, SmallDisk
-from tests.faults.service import Stage
+from tests.faults.service import ServiceUnderFault
 from tests.faults.table import TABLE, Fault, Moment, Seen
 from tests.support.feishu_service import simulated
 from tests.support.servers import TemporalServer
@@ -30,83 +30,85 @@ class NotHere(Exception):
 
 
 @dataclass
-class Ground:
-    """What a house is built on: a Temporal namespace, and a directory."""
+class Workspace:
+    """What an environment is built on: a Temporal namespace, and a directory."""
 
     client: Client
     address: str
     directory: Path
 
 
-async def on_signals(ground: Ground) -> Table:
-    async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _QUICK) as stage:
-        return await _seen(stage, injections.killed, injections.stopped, injections.sent_away)
+async def on_signals(workspace: Workspace) -> Table:
+    async with _own_postgres() as postgres, _service(workspace, await postgres.database(), _QUICK) as service:
+        return await _seen(service, injections.killed, injections.stopped, injections.sent_away)
 
 
-async def in_a_hurry(ground: Ground) -> Table:
+async def in_a_hurry(workspace: Workspace) -> Table:
     """Where waiting ends soon, so that giving up can be seen."""
-    async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _HURRIED) as stage:
-        return await _seen(stage, injections.abandoned, injections.hanging, injections.cut_for_long, injections.raising)
+    async with _own_postgres() as postgres, _service(workspace, await postgres.database(), _HURRIED) as service:
+        return await _seen(
+            service, injections.abandoned, injections.hanging, injections.cut_for_long, injections.raising
+        )
 
 
-async def at_leisure(ground: Ground) -> Table:
+async def at_leisure(workspace: Workspace) -> Table:
     """Where nobody is given up on while the fault lasts."""
-    async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _PATIENT) as stage:
-        return await _seen(stage, injections.drained, injections.cut_for_a_moment)
+    async with _own_postgres() as postgres, _service(workspace, await postgres.database(), _PATIENT) as service:
+        return await _seen(service, injections.drained, injections.cut_for_a_moment)
 
 
-async def among_people(ground: Ground) -> Table:
+async def among_people(workspace: Workspace) -> Table:
     """Where operators intervene while calls are under way."""
-    async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _PATIENT) as stage:
-        return await _seen(stage, injections.denied, injections.started_over)
+    async with _own_postgres() as postgres, _service(workspace, await postgres.database(), _PATIENT) as service:
+        return await _seen(service, injections.denied, injections.started_over)
 
 
-async def with_a_clock(ground: Ground) -> Table:
-    clock = SteppedClock(ground.directory)
-    async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _PATIENT) as stage:
-        return await _seen(stage, lambda stage: injections.clock_stepped(stage, clock))
+async def with_a_clock(workspace: Workspace) -> Table:
+    clock = SteppedClock(workspace.directory)
+    async with _own_postgres() as postgres, _service(workspace, await postgres.database(), _PATIENT) as service:
+        return await _seen(service, lambda service: injections.clock_stepped(service, clock))
 
 
-async def beside_another_clock(ground: Ground) -> Table:
-    clock = SteppedClock(ground.directory)
-    async with _own_postgres() as postgres, _stage(ground, await postgres.database(), _QUICK) as stage:
-        return await _seen(stage, lambda stage: injections.another_clock(stage, clock))
+async def beside_another_clock(workspace: Workspace) -> Table:
+    clock = SteppedClock(workspace.directory)
+    async with _own_postgres() as postgres, _service(workspace, await postgres.database(), _QUICK) as service:
+        return await _seen(service, lambda service: injections.another_clock(service, clock))
 
 
-async def on_own_servers(ground: Ground) -> Table:
+async def on_own_servers(workspace: Workspace) -> Table:
     """Where the servers themselves are struck."""
     async with (
         _own_postgres() as postgres,
-        _own_temporal(ground) as (own, temporal),
-        _stage(own, await postgres.database(), _PATIENT) as stage,
+        _own_temporal(workspace) as (own, temporal),
+        _service(own, await postgres.database(), _PATIENT) as service,
     ):
-        return await _seen(stage, lambda stage: injections.servers_restarted(stage, temporal, postgres))
+        return await _seen(service, lambda service: injections.servers_restarted(service, temporal, postgres))
 
 
-async def without_temporal(ground: Ground) -> Table:
+async def without_temporal(workspace: Workspace) -> Table:
     """Where Temporal is away for longer than workers may be silent."""
     async with (
         _own_postgres() as postgres,
-        _own_temporal(ground) as (own, temporal),
-        _stage(own, await postgres.database(), _QUICK) as stage,
+        _own_temporal(workspace) as (own, temporal),
+        _service(own, await postgres.database(), _QUICK) as service,
     ):
-        return await _seen(stage, lambda stage: injections.temporal_away(stage, temporal))
+        return await _seen(service, lambda service: injections.temporal_away(service, temporal))
 
 
-async def on_a_small_disk(ground: Ground) -> Table:
-    disk = SmallDisk(ground.directory / "small")
+async def on_a_small_disk(workspace: Workspace) -> Table:
+    disk = SmallDisk(workspace.directory / "small")
     if why := disk.mount():
         raise NotHere(why)
     try:
-        url = f"sqlite+aiosqlite:///{ground.directory / 'small' / 'ledger.db'}"
-        async with _stage(ground, url, _PATIENT) as stage:
-            return await _seen(stage, injections.disk_full)
+        url = f"sqlite+aiosqlite:///{workspace.directory / 'small' / 'ledger.db'}"
+        async with _service(workspace, url, _PATIENT) as service:
+            return await _seen(service, injections.disk_full)
     finally:
         disk.unmount()
 
 
-House = Callable[[Ground], Awaitable[Table]]
-HOUSES: tuple[House, ...] = (
+Environment = Callable[[Workspace], Awaitable[Table]]
+ENVIRONMENTS: tuple[Environment, ...] = (
     in_a_hurry,
     on_a_small_disk,
     on_signals,
@@ -117,33 +119,35 @@ HOUSES: tuple[House, ...] = (
     on_own_servers,
     without_temporal,
 )
-SAMPLED: tuple[House, ...] = (on_signals, at_leisure, among_people)
+SAMPLED: tuple[Environment, ...] = (on_signals, at_leisure, among_people)
 """Those of every run of the tests; `make faults` acts out all of them."""
 
 
 @asynccontextmanager
-async def _stage(ground: Ground, url: str, settings: dict[str, str]) -> AsyncIterator[Stage]:
-    directory = ground.directory / "stage"
+async def _service(workspace: Workspace, url: str, settings: dict[str, str]) -> AsyncIterator[ServiceUnderFault]:
+    directory = workspace.directory / "service"
     directory.mkdir()
     async with simulated(limits=False) as chat:
-        stage = Stage(ground.client, ground.address, directory, url, chat=chat, settings=settings)
+        service = ServiceUnderFault(workspace.client, workspace.address, directory, url, chat=chat, settings=settings)
         try:
-            await stage.open()
-            yield stage
+            await service.open()
+            yield service
         finally:
-            await stage.close()
+            await service.close()
 
 
-async def _seen(stage: Stage, *acts: Callable[[Stage], Awaitable[injections.Acted]]) -> Table:
+async def _seen(
+    service: ServiceUnderFault, *acts: Callable[[ServiceUnderFault], Awaitable[injections.Struck]]
+) -> Table:
     """Act, all at once, and look at what each fault left."""
 
-    async def look(act: Callable[[Stage], Awaitable[injections.Acted]]) -> Table:
+    async def look(act: Callable[[ServiceUnderFault], Awaitable[injections.Struck]]) -> Table:
         found: Table = {}
-        for fault, cases in (await act(stage)).items():
+        for fault, cases in (await act(service)).items():
             expected = TABLE[fault]
             looked = await asyncio.gather(
                 *(
-                    stage.seen(case, wanted if isinstance(wanted := expected[case.moment], Seen) else None)
+                    service.seen(case, wanted if isinstance(wanted := expected[case.moment], Seen) else None)
                     for case in cases
                 )
             )
@@ -157,19 +161,19 @@ async def _seen(stage: Stage, *acts: Callable[[Stage], Awaitable[injections.Acte
 
 
 @asynccontextmanager
-async def _own_temporal(ground: Ground) -> AsyncIterator[tuple[Ground, TemporalServer]]:
+async def _own_temporal(workspace: Workspace) -> AsyncIterator[tuple[Workspace, TemporalServer]]:
     """A server on a file, that can be killed and started again."""
-    temporal = TemporalServer(file=ground.directory / "temporal.db")
+    temporal = TemporalServer(file=workspace.directory / "temporal.db")
     temporal.start()
     try:
-        yield Ground(await temporal.client(), temporal.address, ground.directory), temporal
+        yield Workspace(await temporal.client(), temporal.address, workspace.directory), temporal
     finally:
         temporal.kill()
 
 
 @asynccontextmanager
 async def _own_postgres() -> AsyncIterator[OwnPostgres]:
-    """A server for one house: with a hundred connections each is busy enough."""
+    """A server for one environment: with a hundred connections each is busy enough."""
     postgres = await asyncio.to_thread(OwnPostgres)
     try:
         yield postgres

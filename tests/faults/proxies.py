@@ -1,4 +1,4 @@
-"""Gates made from outside: held rows, and proxies that hold or lose what two sides say to each other."""
+"""Gates made from outside: rows that are locked, and proxies that hold or lose what two sides say to each other."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Worker(Process):
 
 
 @dataclass
-class Hand:
+class ToolsWorker:
     """A tools worker that a fault will strike, and the proxies through which it speaks."""
 
     queue: str
@@ -96,7 +96,7 @@ class Case:
         assert verdict.kind in ("accepted", "received"), verdict
 
 
-class Stage:
+class ServiceUnderFault:
     """A service on one ledger and one Temporal namespace; its workers are started as real processes."""
 
     def __init__(
@@ -156,7 +156,7 @@ class Stage:
         for case in self._looked_at:
             assert case.effects == case.counted, f"{case.path.name} took effect after it was over"
 
-    async def hand(self, queue: str, **more: str) -> Hand:
+    async def worker(self, queue: str, **more: str) -> ToolsWorker:
         """Start a tools worker on a queue of its own, behind proxies of its own."""
         temporal, ledger = TemporalProxy(self.address), LedgerProxy(self._host)
         address, port = await temporal.start(), await ledger.start()
@@ -166,13 +166,13 @@ class Stage:
         if url.startswith("postgresql"):
             url = f"postgresql+asyncpg://postgres@127.0.0.1:{port}/{make_url(url).database}"
         process = await self.start("tools", address, url, FAULTS_QUEUE=queue, **more)
-        return Hand(queue, process, temporal, ledger)
+        return ToolsWorker(queue, process, temporal, ledger)
 
-    async def dismiss(self, hand: Hand) -> None:
+    async def dismiss(self, worker: ToolsWorker) -> None:
         """End a worker and its proxies."""
-        await hand.process.kill()
-        await hand.temporal.close()
-        await hand.ledger.close()
+        await worker.process.kill()
+        await worker.temporal.close()
+        await worker.ledger.close()
 
     async def start(self, kind: str, address: str, url: str, **more: str) -> Worker:
         """Start `python -m workers.{kind}`, and wait until it serves."""
@@ -209,12 +209,12 @@ class Stage:
         await until(said)
 
     async def ask(
-        self, hand: Hand, moment: Moment, tool: str = "effect", *, path: Path | None = None, **more: Any
+        self, worker: ToolsWorker, moment: Moment, tool: str = "effect", *, path: Path | None = None, **more: Any
     ) -> Case:
         """A call that was asked for and shown, and not decided yet."""
         self._asked += 1
-        path = path or self.directory / f"{hand.queue}-{moment.name}-{tool}-{self._asked}"
-        case = Case(moment, f"{hand.queue}.{tool}", path, path.with_suffix(".gate"), more)
+        path = path or self.directory / f"{worker.queue}-{moment.name}-{tool}-{self._asked}"
+        case = Case(moment, f"{worker.queue}.{tool}", path, path.with_suffix(".gate"), more)
         await self._request(case)
         return case
 
@@ -229,29 +229,29 @@ class Stage:
         if self.chat is not None:
             await until(shown)
 
-    async def held(self, hand: Hand, case: Case) -> HeldRow:
+    async def held(self, worker: ToolsWorker, case: Case) -> HeldRow:
         """Hold whoever writes of this call's claim."""
-        row = HeldRow(self.connect, hand.ledger)
+        row = HeldRow(self.connect, worker.ledger)
         await row.take(case.handle.id)
         case.gates.append(row)
         return row
 
-    async def bring(self, hand: Hand, case: Case) -> None:
+    async def bring(self, worker: ToolsWorker, case: Case) -> None:
         """Bring a call to its moment, and hold it there."""
         if case.moment is Moment.CLAIM:
-            row = await self.held(hand, case)
+            row = await self.held(worker, case)
             await case.approve()
             case.line = await row.reached()
             return
         await self.run(case)
         if case.moment in (Moment.RECORD, Moment.RECORDED):
-            await self.bring_record(hand, case)
+            await self.bring_record(worker, case)
         elif case.moment is Moment.REPORT:
-            await self.bring_report(hand, case)
+            await self.bring_report(worker, case)
 
-    async def bring_record(self, hand: Hand, case: Case) -> None:
+    async def bring_record(self, worker: ToolsWorker, case: Case) -> None:
         """From a running call to one that has ended, and is not recorded, or of which the worker has not heard so."""
-        row = await self.held(hand, case)
+        row = await self.held(worker, case)
         case.let_end()
         case.line = await row.reached()
         if case.moment is Moment.RECORDED:
@@ -273,19 +273,19 @@ class Stage:
                 return
             await self._request(case)
 
-    async def bring_report(self, hand: Hand, case: Case) -> None:
+    async def bring_report(self, worker: ToolsWorker, case: Case) -> None:
         """From a running call to one that is recorded, and of which Temporal cannot be told."""
-        hand.temporal.silence()
+        worker.temporal.silence()
         case.let_end()
         await self.stands(case, "executed")
 
-    async def waited_for(self, hand: Hand, number: int) -> None:
+    async def waited_for(self, worker: ToolsWorker, number: int) -> None:
         """Wait until so many connections wait for locks that this worker's connections hold."""
         connection = await self.connect()
 
         async def blocked() -> bool:
             waiting = "SELECT count(*) FROM pg_stat_activity WHERE pg_blocking_pids(pid) && $1::int[]"
-            return bool(await connection.fetchval(waiting, hand.ledger.pids) == number)
+            return bool(await connection.fetchval(waiting, worker.ledger.pids) == number)
 
         try:
             await until(blocked)
@@ -305,14 +305,14 @@ class Stage:
         await connection.close()
 
     async def arranged(
-        self, hand: Hand, moments: tuple[Moment, ...] = tuple(Moment), tool: str = "effect"
+        self, worker: ToolsWorker, moments: tuple[Moment, ...] = tuple(Moment), tool: str = "effect"
     ) -> list[Case]:
         """One call at each moment, all in the hands of one worker. The one that silences it comes last."""
-        cases = await asyncio.gather(*(self.ask(hand, moment, tool) for moment in moments))
-        await asyncio.gather(*(self.bring(hand, case) for case in cases if case.moment is not Moment.REPORT))
+        cases = await asyncio.gather(*(self.ask(worker, moment, tool) for moment in moments))
+        await asyncio.gather(*(self.bring(worker, case) for case in cases if case.moment is not Moment.REPORT))
         for case in cases:
             if case.moment is Moment.REPORT:
-                await self.bring(hand, case)
+                await self.bring(worker, case)
         return list(cases)
 
     async def claim(self, case: Case) -> str | None:

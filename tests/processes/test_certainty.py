@@ -21,21 +21,21 @@ from tests.support import servers
 from tests.support.servers import until
 from tests.support.stepped_clock import SteppedClock
 from tests.support.tools import marks
-from tests.support.worker_processes import House
+from tests.support.worker_processes import WorkerProcesses
 from workers.approvals import approvals_worker
 from workers.tools import tool_workers
 
 
 @pytest.fixture
-async def house(
+async def processes(
     request: pytest.FixtureRequest, tmp_path: Path, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[House]:
+) -> AsyncIterator[WorkerProcesses]:
     client = await servers.connect(temporal_address, next(namespaces))
     async with AsyncExitStack() as stack:
         service = await open_service(stack, client, await new_database(request.param, tmp_path), workers=False)
-        house = House(service, temporal_address, tmp_path)
-        stack.push_async_callback(house.close)
-        yield house
+        processes = WorkerProcesses(service, temporal_address, tmp_path)
+        stack.push_async_callback(processes.close)
+        yield processes
 
 
 async def asked(service: Service, tool: str, arguments: dict[str, Any], **more: Any) -> ApprovalHandle:
@@ -173,38 +173,38 @@ async def test_the_kill_switch_stops_an_approved_call_that_waits_for_its_key(ser
     assert "'stop'" in str(outcome.reason)
 
 
-@pytest.mark.parametrize("house", ["postgres"], indirect=True)
-async def test_a_prober_whose_clock_is_hours_ahead_settles_nothing(house: House, tmp_path: Path) -> None:
+@pytest.mark.parametrize("processes", ["postgres"], indirect=True)
+async def test_a_prober_whose_clock_is_hours_ahead_settles_nothing(processes: WorkerProcesses, tmp_path: Path) -> None:
     """SQLite's clock is the machine's, which all processes share; PostgreSQL's is its server's."""
-    await house.start("approvals")
-    worker = await house.start("tools")
-    handle = await house.gate.request(
+    await processes.start("approvals")
+    worker = await processes.start("tools")
+    handle = await processes.gate.request(
         "sends", {"path": str(tmp_path / "m"), "gate": str(tmp_path / "gate")}, requester=ME
     )
-    await house.approve(handle)
+    await processes.approve(handle)
     assert (await handle.outcome()).status == "frozen"
     await worker.kill()
-    await house.start("tools", clock=SteppedClock(tmp_path / "clock", timedelta(hours=2)))
-    asked_before = await probes(house.service, handle)
+    await processes.start("tools", clock=SteppedClock(tmp_path / "clock", timedelta(hours=2)))
+    asked_before = await probes(processes.service, handle)
 
     async def asked_again() -> bool:
-        return await probes(house.service, handle) >= asked_before + 2
+        return await probes(processes.service, handle) >= asked_before + 2
 
     await until(asked_again)
-    assert await house.ledger.settlement(handle.id) is None
+    assert await processes.ledger.settlement(handle.id) is None
     (tmp_path / "m").write_text("it arrived\n")
     assert (await handle.settlement()).kind == "executed"
 
 
-@pytest.mark.parametrize("house", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.parametrize("processes", ["sqlite", "postgres"], indirect=True)
 async def test_a_worker_that_leaves_waits_for_a_tool_that_ran_out_of_time_and_records_its_end(
-    house: House, tmp_path: Path
+    processes: WorkerProcesses, tmp_path: Path
 ) -> None:
     call = Call(tmp_path)
-    await house.start("approvals")
-    leaving = await house.start("tools")
-    handle = await call.ask(house, "hangs")
-    await house.approve(handle)
+    await processes.start("approvals")
+    leaving = await processes.start("tools")
+    handle = await call.ask(processes, "hangs")
+    await processes.approve(handle)
     assert (await handle.outcome()).status == "frozen"
     leaving.send(signal.SIGTERM)
 
@@ -212,8 +212,8 @@ async def test_a_worker_that_leaves_waits_for_a_tool_that_ran_out_of_time_and_re
         return "still run beyond their time" in leaving.said()
 
     await until(waits)
-    assert await house.late_results(handle) == []
+    assert await processes.late_results(handle) == []
     call.let_end()
     assert await asyncio.wait_for(leaving.ended(), 300) == 0
-    assert await house.late_results(handle) == ["executed"]
+    assert await processes.late_results(handle) == ["executed"]
     assert marks(call.path) == 1

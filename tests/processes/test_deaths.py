@@ -15,19 +15,19 @@ from assent import ApprovalHandle
 from tests.conftest import ME, decision, new_database, open_service
 from tests.support import servers
 from tests.support.tools import marks
-from tests.support.worker_processes import House, Proxy
+from tests.support.worker_processes import Proxy, WorkerProcesses
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def house(
+async def processes(
     request: pytest.FixtureRequest, tmp_path: Path, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[House]:
+) -> AsyncIterator[WorkerProcesses]:
     client = await servers.connect(temporal_address, next(namespaces))
     async with AsyncExitStack() as stack:
         service = await open_service(stack, client, await new_database(request.param, tmp_path), workers=False)
-        house = House(service, temporal_address, tmp_path)
-        stack.push_async_callback(house.close)
-        yield house
+        processes = WorkerProcesses(service, temporal_address, tmp_path)
+        stack.push_async_callback(processes.close)
+        yield processes
 
 
 class Call:
@@ -36,9 +36,9 @@ class Call:
     def __init__(self, tmp_path: Path) -> None:
         self.path, self._gate = tmp_path / "marks", tmp_path / "gate"
 
-    async def ask(self, house: House, tool: str = "gated", **more: str) -> ApprovalHandle:
+    async def ask(self, processes: WorkerProcesses, tool: str = "gated", **more: str) -> ApprovalHandle:
         arguments = {"path": str(self.path), "gate": str(self._gate), **more}
-        return await house.gate.request(tool, arguments, requester=ME)
+        return await processes.gate.request(tool, arguments, requester=ME)
 
     async def begun(self, times: int = 1) -> None:
         async def marked() -> bool | None:
@@ -58,30 +58,30 @@ def call(tmp_path: Path) -> Call:
 # The tool worker dies
 
 
-async def test_killed_before_the_claim_it_runs_once(house: House, call: Call) -> None:
-    await house.start("approvals")
-    doomed = await house.start("tools")
-    handle = await call.ask(house)
+async def test_killed_before_the_claim_it_runs_once(processes: WorkerProcesses, call: Call) -> None:
+    await processes.start("approvals")
+    doomed = await processes.start("tools")
+    handle = await call.ask(processes)
     state = await handle.state()
     call.let_end()
-    async with house.ledger_held():
+    async with processes.ledger_held():
         await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
-        await house.scheduled(handle, started=True)
+        await processes.scheduled(handle, started=True)
         await doomed.kill()
-    await house.start("tools")
+    await processes.start("tools")
     assert (await handle.outcome()).status == "executed"
     assert marks(call.path) == 1
 
 
-async def test_killed_inside_the_tool_it_freezes_and_never_runs_again(house: House, call: Call) -> None:
-    await house.start("approvals")
-    doomed = await house.start("tools")
-    handle = await call.ask(house)
-    await house.approve(handle)
+async def test_killed_inside_the_tool_it_freezes_and_never_runs_again(processes: WorkerProcesses, call: Call) -> None:
+    await processes.start("approvals")
+    doomed = await processes.start("tools")
+    handle = await call.ask(processes)
+    await processes.approve(handle)
     await call.begun()
     await doomed.kill()
     call.let_end()
-    await house.start("tools")
+    await processes.start("tools")
     outcome = await handle.outcome()
     assert (outcome.status, outcome.reason) == ("frozen", "an attempt began and its end was never recorded")
     assert marks(call.path) == 1
@@ -89,32 +89,34 @@ async def test_killed_inside_the_tool_it_freezes_and_never_runs_again(house: Hou
 
 @pytest.mark.parametrize(("ending", "status"), [("completed", "executed"), ("failed", "failed")])
 async def test_killed_after_the_record_and_before_temporal_heard_it_returns_the_record(
-    house: House, call: Call, ending: str, status: str
+    processes: WorkerProcesses, call: Call, ending: str, status: str
 ) -> None:
-    await house.start("approvals")
-    proxy = Proxy(house.service.client.service_client.config.target_host)
-    doomed = await house.start("tools", through=proxy)
-    handle = await call.ask(house, outcome=ending)
-    await house.approve(handle)
+    await processes.start("approvals")
+    proxy = Proxy(processes.service.client.service_client.config.target_host)
+    doomed = await processes.start("tools", through=proxy)
+    handle = await call.ask(processes, outcome=ending)
+    await processes.approve(handle)
     await call.begun()
     proxy.silence()
     call.let_end()
-    await house.claim(handle, status)
+    await processes.claim(handle, status)
     await doomed.kill()
     proxy.hang_up()
-    await house.start("tools")
+    await processes.start("tools")
     outcome = await handle.outcome()
     assert (outcome.status, outcome.content, marks(call.path)) == (status, {"marks": 1}, 1)
 
 
-async def test_killed_inside_a_retry_safe_tool_it_is_begun_again_with_the_same_key(house: House, call: Call) -> None:
-    await house.start("approvals")
-    doomed = await house.start("tools")
-    handle = await call.ask(house, "gated_retry_safe")
-    await house.approve(handle)
+async def test_killed_inside_a_retry_safe_tool_it_is_begun_again_with_the_same_key(
+    processes: WorkerProcesses, call: Call
+) -> None:
+    await processes.start("approvals")
+    doomed = await processes.start("tools")
+    handle = await call.ask(processes, "gated_retry_safe")
+    await processes.approve(handle)
     await call.begun()
     await doomed.kill()
-    await house.start("tools")
+    await processes.start("tools")
     await call.begun(times=2)
     call.let_end()
     outcome = await handle.outcome()
@@ -122,24 +124,24 @@ async def test_killed_inside_a_retry_safe_tool_it_is_begun_again_with_the_same_k
 
 
 async def test_stopped_past_its_heartbeat_and_continued_it_changes_nothing_and_is_not_lost(
-    house: House, call: Call
+    processes: WorkerProcesses, call: Call
 ) -> None:
-    await house.start("approvals")
-    zombie = await house.start("tools")
-    handle = await call.ask(house)
-    await house.approve(handle)
+    await processes.start("approvals")
+    zombie = await processes.start("tools")
+    handle = await call.ask(processes)
+    await processes.approve(handle)
     await call.begun()
     zombie.send(signal.SIGSTOP)
-    await house.start("tools")
+    await processes.start("tools")
     assert (await handle.outcome()).status == "frozen"
     zombie.send(signal.SIGCONT)
     call.let_end()
 
     async def kept() -> bool | None:
-        return await house.late_results(handle) == ["executed"] or None
+        return await processes.late_results(handle) == ["executed"] or None
 
     await servers.until(kept)
-    await house.claim(handle, "unknown")
+    await processes.claim(handle, "unknown")
     assert (await handle.outcome()).status == "frozen"
     assert marks(call.path) == 1
 
@@ -148,95 +150,95 @@ async def test_stopped_past_its_heartbeat_and_continued_it_changes_nothing_and_i
 
 
 def on(database: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("house", [database], indirect=True)
+    return pytest.mark.parametrize("processes", [database], indirect=True)
 
 
 @on("sqlite")
-async def test_killed_while_preparing(house: House, call: Call) -> None:
-    doomed = await house.start("approvals")
-    async with house.ledger_held():
-        handle = await call.ask(house)
-        assert (await house.service.as_it_stands(handle)).phase == "preparing"
+async def test_killed_while_preparing(processes: WorkerProcesses, call: Call) -> None:
+    doomed = await processes.start("approvals")
+    async with processes.ledger_held():
+        handle = await call.ask(processes)
+        assert (await processes.service.as_it_stands(handle)).phase == "preparing"
         await doomed.kill()
-    await ends_executed(house, call, handle)
+    await ends_executed(processes, call, handle)
 
 
-async def ends_executed(house: House, call: Call, handle: ApprovalHandle) -> None:
+async def ends_executed(processes: WorkerProcesses, call: Call, handle: ApprovalHandle) -> None:
     """With fresh workers the approval goes on as if nothing had happened."""
-    await house.start("approvals")
-    await house.start("tools")
+    await processes.start("approvals")
+    await processes.start("tools")
     call.let_end()
-    await house.approve(handle)
+    await processes.approve(handle)
     assert (await handle.outcome()).status == "executed"
     assert marks(call.path) == 1
-    assert await house.service.events(handle.id) == ["write_request", "confirm", "execute"]
-    assert await house.ledger.verify() == []
+    assert await processes.service.events(handle.id) == ["write_request", "confirm", "execute"]
+    assert await processes.ledger.verify() == []
 
 
 @on("postgres")
-async def test_killed_while_pending_and_a_click_meanwhile_counts(house: House, call: Call) -> None:
-    doomed = await house.start("approvals")
-    handle = await call.ask(house)
+async def test_killed_while_pending_and_a_click_meanwhile_counts(processes: WorkerProcesses, call: Call) -> None:
+    doomed = await processes.start("approvals")
+    handle = await call.ask(processes)
     state = await handle.state()
     await doomed.kill()
     verdict = await handle.submit(decision(handle, state), answer_within=timedelta(seconds=8))
     assert verdict.kind == "received"
-    await house.start("approvals")
-    await house.start("tools")
+    await processes.start("approvals")
+    await processes.start("tools")
     call.let_end()
     assert (await handle.outcome()).status == "executed"
     assert marks(call.path) == 1
 
 
 @on("sqlite")
-async def test_killed_while_the_tool_runs(house: House, call: Call) -> None:
-    doomed = await house.start("approvals")
-    await house.start("tools")
-    handle = await call.ask(house)
-    await house.approve(handle)
+async def test_killed_while_the_tool_runs(processes: WorkerProcesses, call: Call) -> None:
+    doomed = await processes.start("approvals")
+    await processes.start("tools")
+    handle = await call.ask(processes)
+    await processes.approve(handle)
     await call.begun()
     await doomed.kill()
     call.let_end()
-    await house.claim(handle, "executed")
-    await house.start("approvals")
+    await processes.claim(handle, "executed")
+    await processes.start("approvals")
     outcome = await handle.outcome()
     assert (outcome.status, outcome.content, marks(call.path)) == ("executed", {"marks": 1}, 1)
 
 
 @on("postgres")
-async def test_killed_while_settling_a_rejection(house: House, call: Call) -> None:
-    doomed = await house.start("approvals")
-    handle = await call.ask(house)
+async def test_killed_while_settling_a_rejection(processes: WorkerProcesses, call: Call) -> None:
+    doomed = await processes.start("approvals")
+    handle = await call.ask(processes)
     state = await handle.state()
-    async with house.ledger_held():
+    async with processes.ledger_held():
         rejecting = asyncio.create_task(handle.decide("reject", actor=ME, payload_sha256=state.payload_sha256))
-        await house.scheduled(handle, started=True)
+        await processes.scheduled(handle, started=True)
         await doomed.kill()
         assert not rejecting.done(), "nobody is told of a rejection that is not on record"
-    await house.start("approvals")
+    await processes.start("approvals")
     assert (await handle.outcome()).status == "rejected"
     assert (await rejecting).kind == "accepted"
-    assert await house.service.events(handle.id) == ["write_request", "confirm"]
-    assert await house.ledger.verify() == []
+    assert await processes.service.events(handle.id) == ["write_request", "confirm"]
+    assert await processes.ledger.verify() == []
 
 
 @on("sqlite")
-async def test_killed_after_settling_and_before_temporal_heard(house: House, call: Call) -> None:
-    proxy = Proxy(house.service.client.service_client.config.target_host)
-    doomed = await house.start("approvals", through=proxy)
-    await house.start("tools")
-    handle = await call.ask(house)
-    await house.approve(handle)
+async def test_killed_after_settling_and_before_temporal_heard(processes: WorkerProcesses, call: Call) -> None:
+    proxy = Proxy(processes.service.client.service_client.config.target_host)
+    doomed = await processes.start("approvals", through=proxy)
+    await processes.start("tools")
+    handle = await call.ask(processes)
+    await processes.approve(handle)
     await call.begun()
     proxy.silence()
     call.let_end()
-    await house.settled(handle)
+    await processes.settled(handle)
     await doomed.kill()
     proxy.hang_up()
-    await house.start("approvals")
+    await processes.start("approvals")
     assert (await handle.outcome()).status == "executed"
-    assert await house.service.events(handle.id) == ["write_request", "confirm", "execute"]
-    assert await house.ledger.verify() == []
+    assert await processes.service.events(handle.id) == ["write_request", "confirm", "execute"]
+    assert await processes.ledger.verify() == []
 
 
 # The Temporal server dies
@@ -249,11 +251,11 @@ async def test_temporal_killed_while_pending_and_while_executing(tmp_path: Path,
         stack.callback(server.kill)
         client = await server.client()
         service = await open_service(stack, client, await new_database("sqlite", tmp_path), workers=False)
-        house = House(service, server.address, tmp_path)
-        stack.push_async_callback(house.close)
-        await house.start("approvals")
-        await house.start("tools")
-        handle = await call.ask(house)
+        processes = WorkerProcesses(service, server.address, tmp_path)
+        stack.push_async_callback(processes.close)
+        await processes.start("approvals")
+        await processes.start("tools")
+        handle = await call.ask(processes)
         digest = (await handle.state()).payload_sha256
         server.kill()
         server.start()
@@ -263,7 +265,7 @@ async def test_temporal_killed_while_pending_and_while_executing(tmp_path: Path,
         await call.begun()
         server.kill()
         call.let_end()
-        await house.claim(handle, "executed")
+        await processes.claim(handle, "executed")
         server.start()
         outcome = await handle.outcome()
         assert (outcome.status, outcome.content, marks(call.path)) == ("executed", {"marks": 1}, 1)

@@ -37,7 +37,7 @@ START = {"workflowType": {"name": "X"}, "taskQueue": {"name": "q"}, "requestId":
 
 
 @dataclass
-class House:
+class ReachableDev:
     """What of `make dev` a browser can reach, and a server in the agents' place that counts who asks."""
 
     place: Place
@@ -55,7 +55,7 @@ class House:
 
 
 @asynccontextmanager
-async def living(directory: Path) -> AsyncIterator[House]:
+async def living(directory: Path) -> AsyncIterator[ReachableDev]:
     ports = {"": 0, "UI_": 0, "CHAT_": 0, "API_": 0, "WEBHOOK_": 0}
     async with AsyncExitStack() as stack:
         agents = await stack.enter_async_context(listening())
@@ -80,7 +80,7 @@ async def living(directory: Path) -> AsyncIterator[House]:
 
         await until(up, 240)
         browser = await stack.enter_async_context(chromium(f"--host-resolver-rules=MAP {EVIL} 127.0.0.1", _TRUSTING))
-        yield House(place, await _http_port(processes[0].pid, place, behind), agents, browser)
+        yield ReachableDev(place, await _http_port(processes[0].pid, place, behind), agents, browser)
 
 
 def _started(command: list[str], place: Place) -> subprocess.Popen[bytes]:
@@ -109,14 +109,14 @@ async def _http_port(pid: int, place: Place, behind: tuple[str, int]) -> int:
 
 
 @pytest.fixture(scope="module")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[House]:
+async def reachable(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ReachableDev]:
     async with living(tmp_path_factory.mktemp("pages") / "dev") as own:
         yield own
 
 
-async def _shown(house: House, address: str) -> Page:
+async def _shown(reachable: ReachableDev, address: str) -> Page:
     """A page of the adversary's, as if it came from *address*."""
-    page = await house.browser.new_page()
+    page = await reachable.browser.new_page()
 
     async def serve(route: Route) -> None:
         await route.fulfill(status=200, content_type="text/html", body="<h1>free kittens</h1>")
@@ -158,19 +158,19 @@ CALL = """async ([path, body]) => {
 }"""
 
 
-async def test_a_page_of_another_origin_changes_nothing(house: House) -> None:
+async def test_a_page_of_another_origin_changes_nothing(reachable: ReachableDev) -> None:
     fault = {"on": "send", "kind": "5xx"}
     async with httpx.AsyncClient() as client:
-        put = await client.put(f"{house.place.chat}/api/faults", json=[fault])
+        put = await client.put(f"{reachable.place.chat}/api/faults", json=[fault])
     assert put.status_code == 200, put.text
-    before = await house.faults()
+    before = await reachable.faults()
     assert before, "programs on this machine may"
-    started = await house.workflows()
-    temporal = f"http://127.0.0.1:{house.http_port}/api/v1/namespaces/default/workflows/w"
-    ui = f"http://127.0.0.1:{house.place.ui_port}/api/v1/namespaces/default/workflows/w"
-    chat = house.place.chat
+    started = await reachable.workflows()
+    temporal = f"http://127.0.0.1:{reachable.http_port}/api/v1/namespaces/default/workflows/w"
+    ui = f"http://127.0.0.1:{reachable.place.ui_port}/api/v1/namespaces/default/workflows/w"
+    chat = reachable.place.chat
     press = json.dumps({"open_id": "ou_requester", "chat_id": "oc_team"})
-    page = await _shown(house, f"http://{EVIL}:4000/")
+    page = await _shown(reachable, f"http://{EVIL}:4000/")
     for url, body in (
         (temporal, json.dumps(START)),
         (ui, json.dumps(START)),
@@ -183,38 +183,38 @@ async def test_a_page_of_another_origin_changes_nothing(house: House) -> None:
         for kind in ("text/plain", "application/x-www-form-urlencoded"):
             await page.evaluate(SEND, [url, kind, body])
         await page.evaluate(SUBMIT, [url, body or "{}"])
-    assert await page.evaluate(SOCKET, f"ws://127.0.0.1:{house.place.chat_port}/ws/v2?ticket=x") is False
-    assert await house.faults() == before
-    assert await house.workflows() == started
-    assert house.agents.received == [], "nothing was asked for"
+    assert await page.evaluate(SOCKET, f"ws://127.0.0.1:{reachable.place.chat_port}/ws/v2?ticket=x") is False
+    assert await reachable.faults() == before
+    assert await reachable.workflows() == started
+    assert reachable.agents.received == [], "nothing was asked for"
     await page.close()
 
 
-async def test_a_name_that_leads_here_opens_nothing(house: House) -> None:
-    started, before = await house.workflows(), await house.faults()
+async def test_a_name_that_leads_here_opens_nothing(reachable: ReachableDev) -> None:
+    started, before = await reachable.workflows(), await reachable.faults()
     press = json.dumps({"open_id": "ou_requester", "chat_id": "oc_team"})
     for port, path, body in (
-        (house.place.chat_port, "/api/shortcuts/0", press),
-        (house.place.chat_port, "/api/reset", "{}"),
-        (house.place.ui_port, "/api/v1/namespaces/default/workflows/w?x=1", json.dumps(START)),
-        (house.http_port, "/api/v1/namespaces/default/workflows/w?x=1", json.dumps(START)),
+        (reachable.place.chat_port, "/api/shortcuts/0", press),
+        (reachable.place.chat_port, "/api/reset", "{}"),
+        (reachable.place.ui_port, "/api/v1/namespaces/default/workflows/w?x=1", json.dumps(START)),
+        (reachable.http_port, "/api/v1/namespaces/default/workflows/w?x=1", json.dumps(START)),
     ):
-        page = await _shown(house, f"http://{EVIL}:{port}/page-of-the-adversary")
+        page = await _shown(reachable, f"http://{EVIL}:{port}/page-of-the-adversary")
         assert await page.evaluate(CALL, [path, body]) == [403, 403], (port, path)
         await page.close()
-    assert await house.workflows() == started
-    assert await house.faults() == before
-    assert house.agents.received == []
+    assert await reachable.workflows() == started
+    assert await reachable.faults() == before
+    assert reachable.agents.received == []
 
 
-async def test_our_own_pages_work(house: House) -> None:
-    page = await house.browser.new_page()
-    await page.goto(f"{house.place.chat}/")
+async def test_our_own_pages_work(reachable: ReachableDev) -> None:
+    page = await reachable.browser.new_page()
+    await page.goto(f"{reachable.place.chat}/")
     press = json.dumps({"open_id": "ou_requester", "chat_id": "oc_team"})
     assert await page.evaluate(PRESS, ["/api/shortcuts/0", press]) == 200
-    assert len(house.agents.received) == 1
-    house.agents.received.clear()
-    shown = await page.goto(f"http://127.0.0.1:{house.place.ui_port}/")
+    assert len(reachable.agents.received) == 1
+    reachable.agents.received.clear()
+    shown = await page.goto(f"http://127.0.0.1:{reachable.place.ui_port}/")
     assert shown is not None
     assert shown.status == 200
     await page.get_by_text("Workflows").first.wait_for()

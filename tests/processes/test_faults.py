@@ -12,7 +12,7 @@ from assent.contracts import Outcome, Status
 from assent.messages import AuditEvent, Conclusion, ReportKind
 from ledger import ClaimState, Ending, Ledger
 from tests.faults import report
-from tests.faults.environments import SAMPLED, Ground, House
+from tests.faults.environments import SAMPLED, Environment, Workspace
 from tests.faults.plans import Blow, drawn
 from tests.faults.running import run_seeds
 from tests.faults.table import TABLE, Fault, Moment, Seen
@@ -22,12 +22,12 @@ from tests.support import servers
 __all__ = ["ledger"]
 
 
-@pytest.mark.parametrize("house", SAMPLED, ids=lambda house: house.__name__)
+@pytest.mark.parametrize("environment", SAMPLED, ids=lambda environment: environment.__name__)
 async def test_faults_at_every_moment_leave_what_the_table_says(
-    house: House, tmp_path: Path, temporal_address: str, namespaces: Iterator[str]
+    environment: Environment, tmp_path: Path, temporal_address: str, namespaces: Iterator[str]
 ) -> None:
     client = await servers.connect(temporal_address, next(namespaces))
-    assert report.differences(await house(Ground(client, temporal_address, tmp_path))) == []
+    assert report.differences(await environment(Workspace(client, temporal_address, tmp_path))) == []
 
 
 def test_what_was_seen_is_compared_with_the_sentence_and_with_the_table() -> None:

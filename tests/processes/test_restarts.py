@@ -14,14 +14,14 @@ from tests.conftest import ME, new_database, open_service
 from tests.support import servers
 from tests.support.servers import until
 from tests.support.tools import CHIEFS, PEOPLE, marks
-from tests.support.worker_processes import House, Process
+from tests.support.worker_processes import Process, WorkerProcesses
 
 
 class Restless:
     """Approvals workers that die after every step."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, processes: WorkerProcesses) -> None:
+        self._house = processes
         self._worker: Process | None = None
 
     async def next_worker(self) -> None:
@@ -65,10 +65,10 @@ async def restless(tmp_path: Path, temporal_address: str, namespaces: Iterator[s
     async with AsyncExitStack() as stack:
         url = await new_database("sqlite", tmp_path)
         service = await open_service(stack, client, url, workers=False)
-        house = House(service, temporal_address, tmp_path)
-        stack.push_async_callback(house.close)
-        await house.start("tools")
-        found = Restless(house)
+        processes = WorkerProcesses(service, temporal_address, tmp_path)
+        stack.push_async_callback(processes.close)
+        await processes.start("tools")
+        found = Restless(processes)
         await found.next_worker()
         yield found
 

@@ -16,7 +16,7 @@ from tests.support import servers
 from tests.support.fork_server import spawn
 from tests.support.servers import ROOT
 from tests.support.tools import marks
-from tests.support.worker_processes import House
+from tests.support.worker_processes import WorkerProcesses
 
 GOOD_TOOLS = "tests.support.tools"
 
@@ -61,10 +61,10 @@ async def test_setup_makes_a_bare_server_and_an_empty_database_ready(bare: str, 
         assert (code, "Ready" in said) == (0, True), said
     async with AsyncExitStack() as stack:
         service = await open_service(stack, await servers.connect(bare), url, workers=False)
-        house = House(service, bare, tmp_path)
-        stack.push_async_callback(house.close)
+        processes = WorkerProcesses(service, bare, tmp_path)
+        stack.push_async_callback(processes.close)
         for kind in ("approvals", "tools"):
-            assert "are served" in (await house.start(kind)).said()
+            assert "are served" in (await processes.start(kind)).said()
 
 
 @pytest.mark.parametrize("module", ["workers.setup", "workers.approvals", "workers.tools"])
@@ -118,22 +118,22 @@ async def test_impossible_settings_are_named(name: str, value: str) -> None:
 
 
 @pytest.fixture
-async def house(tmp_path: Path, temporal_address: str, namespaces: Iterator[str]) -> AsyncIterator[House]:
+async def processes(tmp_path: Path, temporal_address: str, namespaces: Iterator[str]) -> AsyncIterator[WorkerProcesses]:
     client = await servers.connect(temporal_address, next(namespaces))
     async with AsyncExitStack() as stack:
         service = await open_service(stack, client, await new_database("sqlite", tmp_path), workers=False)
-        house = House(service, temporal_address, tmp_path)
-        stack.push_async_callback(house.close)
-        yield house
+        processes = WorkerProcesses(service, temporal_address, tmp_path)
+        stack.push_async_callback(processes.close)
+        yield processes
 
 
-async def test_sigterm_drains_what_was_begun_and_takes_nothing_new(house: House, tmp_path: Path) -> None:
+async def test_sigterm_drains_what_was_begun_and_takes_nothing_new(processes: WorkerProcesses, tmp_path: Path) -> None:
     call, other = Call(tmp_path), Call(tmp_path / "other")
     (tmp_path / "other").mkdir()
-    await house.start("approvals")
-    leaving = await house.start("tools")
-    handle = await call.ask(house)
-    await house.approve(handle)
+    await processes.start("approvals")
+    leaving = await processes.start("tools")
+    handle = await call.ask(processes)
+    await processes.approve(handle)
     await call.begun()
     leaving.send(signal.SIGTERM)
 
@@ -141,23 +141,23 @@ async def test_sigterm_drains_what_was_begun_and_takes_nothing_new(house: House,
         return "draining" in leaving.said() or None
 
     await servers.until(draining)
-    later = await other.ask(house)
+    later = await other.ask(processes)
     other.let_end()
-    await house.approve(later)
+    await processes.approve(later)
     call.let_end()
     assert await leaving.ended() == 0
     assert (await handle.outcome()).status == "executed"
     assert marks(other.path) == 0
-    await house.start("tools")
+    await processes.start("tools")
     assert (await later.outcome()).status == "executed"
 
 
-async def test_a_second_sigterm_leaves_at_once_and_the_ledger_knows(house: House, tmp_path: Path) -> None:
+async def test_a_second_sigterm_leaves_at_once_and_the_ledger_knows(processes: WorkerProcesses, tmp_path: Path) -> None:
     call = Call(tmp_path)
-    await house.start("approvals")
-    leaving = await house.start("tools")
-    handle = await call.ask(house)
-    await house.approve(handle)
+    await processes.start("approvals")
+    leaving = await processes.start("tools")
+    handle = await call.ask(processes)
+    await processes.approve(handle)
     await call.begun()
     leaving.send(signal.SIGTERM)
 
@@ -168,14 +168,14 @@ async def test_a_second_sigterm_leaves_at_once_and_the_ledger_knows(house: House
     leaving.send(signal.SIGTERM)
     assert await leaving.ended() == 1
     call.let_end()
-    await house.start("tools")
+    await processes.start("tools")
     assert (await handle.outcome()).status == "frozen"
     assert marks(call.path) == 1
 
 
-async def test_approvals_worker_leaves_cleanly(house: House) -> None:
-    worker = await house.start("approvals")
-    handle = await house.gate.request("mark", {"path": "x"}, requester=ME)
+async def test_approvals_worker_leaves_cleanly(processes: WorkerProcesses) -> None:
+    worker = await processes.start("approvals")
+    handle = await processes.gate.request("mark", {"path": "x"}, requester=ME)
     assert (await handle.state()).phase == "pending"
     worker.send(signal.SIGTERM)
     assert await worker.ended() == 0

@@ -11,7 +11,7 @@ from assent.awaiting import INBOX_REPLY, Enquiry, inbox_reply_workflow
 from ledger import MessageKind
 from tests.conftest import ME, OPERATOR, Service
 from tests.recording.card_histories import CARD_PATHS, CardPath
-from tests.support.feishu_service import APPROVER, REQUESTER, Office
+from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService
 from tests.support.servers import until
 from tests.support.tools import CHIEFS, PEOPLE
 
@@ -177,73 +177,73 @@ TEAM = "oc_team"
 
 
 @card_path
-async def carded_for_members(office: Office, directory: Path) -> str:
+async def carded_for_members(feishu: FeishuService, directory: Path) -> str:
     """An outsider, a member who leaves before it would run, and one who stays."""
     members = f"/api/chats/{TEAM}/members"
     everybody = [person.open_id for person in (REQUESTER, APPROVER, OPERATOR)]
-    await office.chat.http.put(members, json={"members": everybody})
+    await feishu.chat.http.put(members, json={"members": everybody})
     rule = f"[[rule]]\nname = 'team'\napprovers = {{chat = '{TEAM}', threshold = 2}}\n"
-    async with office.service.policy(rule):
-        handle = await office.ask(directory, chat_id=TEAM)
-        card = await office.chat.card(handle.id)
-        await office.click(handle, card, who=APPROVER)
-        await office.chat.http.put(members, json={"members": [REQUESTER.open_id, OPERATOR.open_id]})
-        await office.click(handle, card, who=REQUESTER)
+    async with feishu.service.policy(rule):
+        handle = await feishu.ask(directory, chat_id=TEAM)
+        card = await feishu.chat.card(handle.id)
+        await feishu.click(handle, card, who=APPROVER)
+        await feishu.chat.http.put(members, json={"members": [REQUESTER.open_id, OPERATOR.open_id]})
+        await feishu.click(handle, card, who=REQUESTER)
 
         async def anew() -> dict[str, Any] | None:
-            found = await office.chat.cards(handle.id)
+            found = await feishu.chat.cards(handle.id)
             return found[-1] if len(found) > 1 else None
 
-        await office.click(handle, await until(anew), who=OPERATOR)
+        await feishu.click(handle, await until(anew), who=OPERATOR)
         return await ended(handle)
 
 
 @card_path
-async def carded_reminding(office: Office, directory: Path) -> str:
+async def carded_reminding(feishu: FeishuService, directory: Path) -> str:
     rule = (
         "[[rule]]\nname = 'soon'\nttl = '60s'\nremind_after = 0.02\nescalate_after = 0.04\n"
         f"escalate_to = ['open_id:{OPERATOR.open_id}']\n"
     )
-    async with office.service.policy(rule):
-        handle = await office.ask(directory)
+    async with feishu.service.policy(rule):
+        handle = await feishu.ask(directory)
 
         async def third() -> dict[str, Any] | None:
-            found = await office.chat.cards(handle.id)
+            found = await feishu.chat.cards(handle.id)
             return found[-1] if len(found) > 2 else None
 
-        assert await office.click(handle, await until(third), who=OPERATOR) == "accepted"
+        assert await feishu.click(handle, await until(third), who=OPERATOR) == "accepted"
         return await ended(handle)
 
 
 @card_path
-async def carded_in_stages(office: Office, directory: Path) -> str:
+async def carded_in_stages(feishu: FeishuService, directory: Path) -> str:
     rule = (
         "[[rule]]\nname = 'stages'\n"
         f"approvers = [{{people = ['open_id:{APPROVER.open_id}', 'open_id:{REQUESTER.open_id}'], threshold = 2}}, "
         f"{{people = ['open_id:{OPERATOR.open_id}']}}]\n"
     )
-    async with office.service.policy(rule):
-        handle = await office.ask(directory)
-        card = await office.chat.card(handle.id)
-        assert await office.click(handle, card, who=APPROVER) == "accepted"
-        assert await office.click(handle, card, who=REQUESTER) == "accepted"
+    async with feishu.service.policy(rule):
+        handle = await feishu.ask(directory)
+        card = await feishu.chat.card(handle.id)
+        assert await feishu.click(handle, card, who=APPROVER) == "accepted"
+        assert await feishu.click(handle, card, who=REQUESTER) == "accepted"
 
         async def third() -> dict[str, Any] | None:
-            found = await office.chat.cards(handle.id)
+            found = await feishu.chat.cards(handle.id)
             return found[-1] if len(found) > 2 else None
 
-        assert await office.click(handle, await until(third), who=OPERATOR) == "accepted"
+        assert await feishu.click(handle, await until(third), who=OPERATOR) == "accepted"
         return await ended(handle)
 
 
 @card_path
-async def inbox_reply(office: Office, directory: Path) -> str:
+async def inbox_reply(feishu: FeishuService, directory: Path) -> str:
     """Somebody writes to the bot while a call waits for them."""
-    handle = await office.ask(directory)
-    card = await office.chat.card(handle.id)
+    handle = await feishu.ask(directory)
+    card = await feishu.chat.card(handle.id)
     enquiry = Enquiry(sender=REQUESTER, message_id=card["message_id"])
     workflow_id = inbox_reply_workflow(enquiry.message_id)
-    client, queue = office.service.client, names.APPROVALS_QUEUE
+    client, queue = feishu.service.client, names.APPROVALS_QUEUE
     await client.execute_workflow(INBOX_REPLY, enquiry, id=workflow_id, task_queue=queue)
     await handle.cancel()
     await handle.outcome()
@@ -251,21 +251,21 @@ async def inbox_reply(office: Office, directory: Path) -> str:
 
 
 @card_path
-async def carded_result(office: Office, directory: Path) -> str:
-    handle = await office.ask(directory, "looked_at")
-    await office.click(handle, await office.chat.card(handle.id))
+async def carded_result(feishu: FeishuService, directory: Path) -> str:
+    handle = await feishu.ask(directory, "looked_at")
+    await feishu.click(handle, await feishu.chat.card(handle.id))
 
     async def shown() -> dict[str, Any] | None:
-        return next(iter(await office.chat.cards(handle.id, MessageKind.RESULT)), None)
+        return next(iter(await feishu.chat.cards(handle.id, MessageKind.RESULT)), None)
 
-    assert await office.click(handle, await until(shown)) == "accepted"
+    assert await feishu.click(handle, await until(shown)) == "accepted"
     return await ended(handle)
 
 
 @card_path
-async def carded_grant(office: Office, directory: Path) -> str:
-    first = await office.ask(directory, "ask_once", chat_id=TEAM)
-    await office.click(first, await office.chat.card(first.id), "approve_tool")
+async def carded_grant(feishu: FeishuService, directory: Path) -> str:
+    first = await feishu.ask(directory, "ask_once", chat_id=TEAM)
+    await feishu.click(first, await feishu.chat.card(first.id), "approve_tool")
     await first.outcome()
-    second = await office.ask(directory, "ask_once", chat_id=TEAM, arguments={"note": "other"})
+    second = await feishu.ask(directory, "ask_once", chat_id=TEAM, arguments={"note": "other"})
     return await ended(second)

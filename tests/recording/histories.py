@@ -28,7 +28,7 @@ from tests.conftest import ME, OPERATOR, Service, new_database, open_service
 from tests.recording.card_histories import CARD_PATHS
 from tests.recording.consent_histories import CONSENT_PATHS
 from tests.support import servers
-from tests.support.feishu_service import open_office
+from tests.support.feishu_service import open_feishu_service
 from tests.workflows.test_conversations import purge
 
 HISTORIES = Path(__file__).parents[1] / "histories"
@@ -381,12 +381,12 @@ async def record(wanted: list[str]) -> None:
                 service = await open_service(
                     stack, await _recorder(server, "default"), await new_database("sqlite", Path(directory))
                 )
-                office = await open_office(stack, await _recorder(server, "n0"), Path(directory))
+                feishu = await open_feishu_service(stack, await _recorder(server, "n0"), Path(directory))
                 for name in wanted:
                     own = Path(directory) / name
                     own.mkdir()
-                    client = office.service.client if name in CARD_PATHS else service.client
-                    told = CARD_PATHS[name](office, own) if name in CARD_PATHS else PATHS[name](service, str(own))
+                    client = feishu.service.client if name in CARD_PATHS else service.client
+                    told = CARD_PATHS[name](feishu, own) if name in CARD_PATHS else PATHS[name](service, str(own))
                     workflow_id, _, run_id = (await told).partition("#")
                     history = await client.get_workflow_handle(workflow_id, run_id=run_id or None).fetch_history()
                     written = json.dumps(json.loads(history.to_json()), separators=(",", ":"))

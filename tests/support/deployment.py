@@ -17,7 +17,7 @@ import simulator
 from assent import ApprovalHandle
 from cards import Wording
 from tests.conftest import new_database, open_service
-from tests.support.feishu_service import APP, Chat, Office, settings_of
+from tests.support.feishu_service import APP, Chat, FeishuService, settings_of
 from tests.support.fork_server import spawn
 from tests.support.servers import ROOT, connect, until, worker_environment
 from tests.support.simulated_feishu import served
@@ -38,7 +38,7 @@ RECEIVED = (said("toast.received"), "info")
 
 
 class Part(Process):
-    """One process of a city."""
+    """One process of a deployment."""
 
     @property
     def lives(self) -> bool:
@@ -75,7 +75,7 @@ class Told:
         return f"{self.error or self.toast}"
 
 
-class City:
+class Deployment:
     """Processes, started and killed one by one."""
 
     def __init__(self, address: str, namespace: str, database: str, directory: Path) -> None:
@@ -241,16 +241,16 @@ class City:
 
 
 @asynccontextmanager
-async def opened_city(address: str, namespace: str, kind: str, directory: Path) -> AsyncIterator[City]:
-    city = City(address, namespace, await new_database(kind, directory), directory)
+async def opened_deployment(address: str, namespace: str, kind: str, directory: Path) -> AsyncIterator[Deployment]:
+    deployment = Deployment(address, namespace, await new_database(kind, directory), directory)
     try:
-        await city.open()
-        yield city
+        await deployment.open()
+        yield deployment
     finally:
-        await city.close()
+        await deployment.close()
 
 
-class Hall(Office):
+class FeishuServiceWithWebhook(FeishuService):
     """A service and a simulated Feishu in this process, with a real webhook between them."""
 
     door: str
@@ -275,7 +275,7 @@ class Hall(Office):
 
 
 @asynccontextmanager
-async def opened_hall(
+async def opened_feishu_service_with_webhook(
     address: str,
     namespace: str,
     directory: Path,
@@ -283,8 +283,8 @@ async def opened_hall(
     *,
     patience: float | None = None,
     **platform: Any,
-) -> AsyncIterator[Hall]:
-    """Open a hall on this kind of ledger.
+) -> AsyncIterator[FeishuServiceWithWebhook]:
+    """Open one on this kind of ledger.
 
     patience: the seconds in which a click is answered, where more than the platform's own three are meant.
     platform: settings of the simulator.
@@ -300,7 +300,7 @@ async def opened_hall(
         url = await new_database(kind, directory)
         service = await open_service(stack, client, url, **settings_of(chat.url))
         door = await stack.enter_async_context(served(webhook.create_app(service.settings, client)))
-        hall = Hall(service, chat)
-        hall.platform, hall.door = app.state.simulator, f"{door}/feishu/callback"
-        hall.platform.settings = dataclasses.replace(hall.platform.settings, callback_url=hall.door)
-        yield hall
+        feishu = FeishuServiceWithWebhook(service, chat)
+        feishu.platform, feishu.door = app.state.simulator, f"{door}/feishu/callback"
+        feishu.platform.settings = dataclasses.replace(feishu.platform.settings, callback_url=feishu.door)
+        yield feishu

@@ -137,7 +137,7 @@ async def simulated(callback_url: str = "", **given: Any) -> AsyncIterator[Chat]
 
 
 @dataclass
-class Office:
+class FeishuService:
     """A service whose cards go to a simulated Feishu. Nobody carries clicks back: tests bring them."""
 
     service: Service
@@ -181,11 +181,11 @@ class Office:
         return (await handle.submit(decision, answer_within=patience)).kind.value
 
 
-async def open_office(stack: AsyncExitStack, client: Client, directory: Path, **settings: Any) -> Office:
+async def open_feishu_service(stack: AsyncExitStack, client: Client, directory: Path, **settings: Any) -> FeishuService:
     chat = await stack.enter_async_context(simulated(limits=False))
     url = await new_database("sqlite", directory)
     more = {**settings_of(chat.url), "callback_secret": "callback-secret", "operators_chat": "oc_ops"}
-    return Office(await open_service(stack, client, url, **more, **settings), chat)
+    return FeishuService(await open_service(stack, client, url, **more, **settings), chat)
 
 
 class Agent:

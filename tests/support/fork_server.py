@@ -33,7 +33,7 @@ from temporalio.worker._worker import load_default_build_id
 
 from tests.support.servers import ROOT
 
-_ADDRESS = "TEST_NURSERY"
+_ADDRESS = "TEST_FORK_SERVER"
 _NEEDED = (
     "aiosqlite",
     "alembic.command",
@@ -77,13 +77,13 @@ Stream: TypeAlias = int | IO[bytes] | None
 _FORKS = hasattr(os, "pidfd_open")
 
 
-class Nursery:
-    """The one nursery of a run: whoever inherits this process' environment can `spawn`."""
+class ForkServer:
+    """The one fork server of a run: whoever inherits this process' environment can `spawn`."""
 
     def start(self) -> None:
         if not _FORKS:
             return
-        self._directory = tempfile.TemporaryDirectory(prefix="assent-nursery-")
+        self._directory = tempfile.TemporaryDirectory(prefix="assent-fork-server-")
         address = str(Path(self._directory.name) / "socket")
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -112,7 +112,7 @@ class Nursery:
 
 
 class Forked:
-    """A process that the nursery forked, to be used like one of asyncio's."""
+    """A process that the fork server forked, to be used like one of asyncio's."""
 
     stdin: asyncio.StreamWriter | None = None
     stdout: asyncio.StreamReader | None = None
@@ -262,10 +262,10 @@ async def _read(line: socket.socket) -> bytes:
     return said
 
 
-# In the nursery
+# In the fork server
 
 
-class _Keeper:
+class _Forker:
     """Forks one process for each line that is opened, and says on it with which code the process ended."""
 
     def __init__(self, listening: socket.socket) -> None:
@@ -275,7 +275,7 @@ class _Keeper:
         self._selector.register(0, selectors.EVENT_READ)
         self._children: dict[int, tuple[int, socket.socket]] = {}
 
-    def keep(self) -> None:
+    def serve(self) -> None:
         """Serve until standard input ends. In a child it never returns, but ends as a program does."""
         while True:
             for key, _ in self._selector.select():
@@ -284,11 +284,11 @@ class _Keeper:
                         signal.pidfd_send_signal(descriptor, signal.SIGKILL)
                     os._exit(0)
                 elif key.fd == self._listening.fileno():
-                    self._bear(self._listening.accept()[0])
+                    self._fork(self._listening.accept()[0])
                 else:
-                    self._bury(key.fd)
+                    self._reap(key.fd)
 
-    def _bear(self, line: socket.socket) -> None:
+    def _fork(self, line: socket.socket) -> None:
         begun, descriptors, _, _ = socket.recv_fds(line, 8, 3)
         if not begun:
             line.close()  # whoever it was has changed their mind
@@ -299,7 +299,7 @@ class _Keeper:
         if pid == 0:
             line.close()
             self._forget()
-            _live(order["command"], order["environment"], order["directory"], descriptors)
+            _run_child(order["command"], order["environment"], order["directory"], descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         held = os.pidfd_open(pid)
@@ -307,7 +307,7 @@ class _Keeper:
         self._children[held] = pid, line
         self._selector.register(held, selectors.EVENT_READ)
 
-    def _bury(self, descriptor: int) -> None:
+    def _reap(self, descriptor: int) -> None:
         pid, line = self._children.pop(descriptor)
         self._selector.unregister(descriptor)
         os.close(descriptor)
@@ -317,7 +317,7 @@ class _Keeper:
         line.close()
 
     def _forget(self) -> None:
-        """A child has nothing of the nursery's."""
+        """A child has nothing of the fork server's."""
         self._selector.close()
         self._listening.close()
         for descriptor, (_, line) in self._children.items():
@@ -325,7 +325,7 @@ class _Keeper:
             line.close()
 
 
-def _live(command: list[str], environment: dict[str, str], directory: str, descriptors: list[int]) -> NoReturn:
+def _run_child(command: list[str], environment: dict[str, str], directory: str, descriptors: list[int]) -> NoReturn:
     for mine, theirs in enumerate(descriptors):
         os.dup2(theirs, mine)
     for descriptor in descriptors:
@@ -367,7 +367,7 @@ def main() -> None:
     load_default_build_id()  # Temporal's SDK hashes all code that is there, a second's work: its children inherit it
     gc.collect()
     gc.freeze()
-    _Keeper(listening).keep()
+    _Forker(listening).serve()
 
 
 if __name__ == "__main__":

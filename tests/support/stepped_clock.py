@@ -1,7 +1,7 @@
 """A wall clock for processes under test, stepped from outside while they run.
 
     clock = SteppedClock(tmp_path / "clock")  # a directory of its own
-    worker = await house.start("tools", clock=clock)  # or spawn(…, env={…, **clock.environment})
+    worker = await processes.start("tools", clock=clock)  # or spawn(…, env={…, **clock.environment})
     clock.set(timedelta(days=1))
 
 Everything in such a process is a day ahead from then on: Python, Temporal's core, SQLite. Monotonic clocks are not.

@@ -92,7 +92,7 @@ class Proxy:
             writer.close()
 
 
-class House:
+class WorkerProcesses:
     """A service whose workers are real processes."""
 
     def __init__(self, service: Service, address: str, directory: Path) -> None:

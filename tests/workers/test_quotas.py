@@ -18,7 +18,7 @@ from assent.remote import HttpDoor
 from ledger import Ledger, Reader
 from tests.conftest import ME, Service, new_database, open_service
 from tests.support import servers
-from tests.support.feishu_service import open_office
+from tests.support.feishu_service import open_feishu_service
 from tests.support.ledgers import NOW, propose
 from tests.support.web import Web
 from workers.rates import Rates
@@ -228,8 +228,8 @@ async def test_a_chat_that_was_shown_enough_is_429_and_shown_no_more(
 ) -> None:
     client = await servers.connect(temporal_address, next(namespaces))
     async with AsyncExitStack() as stack:
-        office = await open_office(stack, client, tmp_path, chat_requests_per_hour=2)
-        http = await stack.enter_async_context(Web(office.service, tmp_path, AGENTS).http("agent"))
+        feishu = await open_feishu_service(stack, client, tmp_path, chat_requests_per_hour=2)
+        http = await stack.enter_async_context(Web(feishu.service, tmp_path, AGENTS).http("agent"))
         requester = {"open_id": "ou_requester"}
         asked = [
             await http.post("/v1/approvals", json=call(tmp_path, requester=requester, chat_id="oc_team"))
@@ -237,7 +237,7 @@ async def test_a_chat_that_was_shown_enough_is_429_and_shown_no_more(
         ]
         assert [answer.status_code for answer in asked] == [201, 201], [answer.text for answer in asked]
         first = asked[0].json()["approval_id"]
-        await office.chat.card(first)
+        await feishu.chat.card(first)
         await http.post(f"/v1/approvals/{first}/cancel")  # it was shown all the same
         third = call(tmp_path, requester=requester, chat_id="oc_team", approval_id="third")
         over = await http.post("/v1/approvals", json=third)
@@ -253,8 +253,8 @@ async def test_a_chat_that_was_shown_enough_is_429_and_shown_no_more(
         assert elsewhere.status_code == 201, "the id was still free, and another chat is counted apart"
 
         for answer in (*asked, elsewhere):
-            await office.chat.card(answer.json()["approval_id"])
-        assert [len(await office.chat.messages(chat)) for chat in ("oc_team", "oc_ops")] == [2, 1]
+            await feishu.chat.card(answer.json()["approval_id"])
+        assert [len(await feishu.chat.messages(chat)) for chat in ("oc_team", "oc_ops")] == [2, 1]
 
 
 async def test_bytes_that_are_refused_when_they_are_prepared_are_counted_too(web: Web, tmp_path: Path) -> None:

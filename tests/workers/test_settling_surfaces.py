@@ -26,7 +26,7 @@ from ledger import MessageKind
 from tests.assent.test_command_line import CommandLine
 from tests.conftest import OPERATOR
 from tests.support import servers
-from tests.support.feishu_service import REQUESTER, Office, buttons, open_office
+from tests.support.feishu_service import REQUESTER, FeishuService, buttons, open_feishu_service
 from tests.support.tools import marks
 from tests.support.web import APP_ID, TENANT, Web, click_event, sealed, signed
 from tests.workflows.test_conversations import purge
@@ -51,7 +51,7 @@ class Word(NamedTuple):
 class Town:
     """A service with all its surfaces."""
 
-    office: Office
+    feishu: FeishuService
     web: Web
     desk: Desk
     command: CommandLine
@@ -80,30 +80,30 @@ async def town(
     client = await servers.connect(temporal_address, next(namespaces))
     directory = tmp_path_factory.mktemp("town")
     async with AsyncExitStack() as stack:
-        office = await open_office(stack, client, directory, operators=(OPERATOR, ANOTHER))
+        feishu = await open_feishu_service(stack, client, directory, operators=(OPERATOR, ANOTHER))
         verifier = Verifier(app_id=APP_ID, tenant_key=TENANT, encrypt_key=None, verification_token="unused")
         environment = servers.worker_environment(TEMPORAL_ADDRESS=temporal_address, TEMPORAL_NAMESPACE=client.namespace)
         yield Town(
-            office=office,
-            web=Web(office.service, directory),
-            desk=Desk(office.service.gate, verifier, WORDING),
-            command=CommandLine(office.service, environment),
+            feishu=feishu,
+            web=Web(feishu.service, directory),
+            desk=Desk(feishu.service.gate, verifier, WORDING),
+            command=CommandLine(feishu.service, environment),
             plain=await Client.connect(temporal_address, namespace=client.namespace),
         )
 
 
 async def frozen(town: Town, path: Path) -> Case:
     """Frozen, shown to the operators, and forgotten by Temporal but for its review."""
-    office = town.office
-    handle = await office.ask(path.parent, "once_more", arguments={"path": str(path)})
-    outcome = await office.decided(handle)
+    feishu = town.feishu
+    handle = await feishu.ask(path.parent, "once_more", arguments={"path": str(path)})
+    outcome = await feishu.decided(handle)
     assert outcome.status == "frozen"
 
     async def shown() -> Any:
-        return next(iter(await office.chat.cards(handle.id, MessageKind.REVIEW)), None)
+        return next(iter(await feishu.chat.cards(handle.id, MessageKind.REVIEW)), None)
 
     card = await servers.until(shown)
-    await purge(office.service, handle.id)
+    await purge(feishu.service, handle.id)
     return Case(handle, names.review_workflow(str(outcome.idempotency_key)), str(outcome.payload_sha256), card)
 
 
@@ -240,12 +240,12 @@ SURFACES: dict[str, tuple[Say, str]] = {
 async def test_of_two_operators_one_settles_and_nobody_else_does(town: Town, tmp_path: Path, surface: str) -> None:
     ways = ("executed", "not_executed", "retry")
     await asyncio.gather(*(settled_once(town, tmp_path / way, surface, way) for way in ways))
-    assert await town.office.service.ledger.verify() == []
+    assert await town.feishu.service.ledger.verify() == []
 
 
 async def settled_once(town: Town, path: Path, surface: str, way: str) -> None:
     """A frozen call is settled in one way, once, by an operator, whoever else says something of it."""
-    case, ledger = await frozen(town, path), town.office.service.ledger
+    case, ledger = await frozen(town, path), town.feishu.service.ledger
     say, called = partial(SURFACES[surface][0], town, case), SURFACES[surface][1]
     word = partial(Word, way)
     if way == "executed":

@@ -20,7 +20,7 @@ from assent.temporal_door import TemporalDoor
 from ledger import Orphan, Untold
 from tests.conftest import ME, OPERATOR, Service, accepted, new_database, open_service
 from tests.support import servers
-from tests.support.feishu_service import REQUESTER, Agent, buttons, open_office
+from tests.support.feishu_service import REQUESTER, Agent, buttons, open_feishu_service
 from tests.support.servers import until
 from tests.support.simulated_feishu import served
 from tests.support.tools import marks
@@ -95,12 +95,12 @@ async def test_the_cards_of_a_terminated_approval_lose_their_buttons(
 ) -> None:
     client = await servers.connect(temporal_address, next(namespaces))
     async with AsyncExitStack() as stack:
-        office = await open_office(stack, client, tmp_path)
-        handle = await office.ask(tmp_path)
-        assert buttons((await office.chat.card(handle.id))["content"])
-        await terminate(office.service, handle)
-        await swept(office.service)
-        card = await office.chat.final(handle.id)
+        feishu = await open_feishu_service(stack, client, tmp_path)
+        handle = await feishu.ask(tmp_path)
+        assert buttons((await feishu.chat.card(handle.id))["content"])
+        await terminate(feishu.service, handle)
+        await swept(feishu.service)
+        card = await feishu.chat.final(handle.id)
         assert buttons(card["content"]) == {}
 
 
@@ -113,7 +113,7 @@ async def test_the_agent_of_a_terminated_approval_is_told_signed_with_its_own_se
     agent = Agent()
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(served(agent.app))
-        office = await open_office(stack, client, tmp_path, callback_secrets=secrets)
+        feishu = await open_feishu_service(stack, client, tmp_path, callback_secrets=secrets)
         asked = parse_request(
             approval_id=uuid.uuid4().hex,
             tool="mark",
@@ -123,10 +123,10 @@ async def test_the_agent_of_a_terminated_approval_is_told_signed_with_its_own_se
             asked_by="billing",
         )
         await TemporalDoor(client).request(asked, in_doubt=False)
-        handle = office.service.gate.approval(asked.approval_id)
+        handle = feishu.service.gate.approval(asked.approval_id)
         await handle.state()
-        await terminate(office.service, handle)
-        await swept(office.service)
+        await terminate(feishu.service, handle)
+        await swept(feishu.service)
 
         async def told() -> bool:
             return bool(agent.told)

@@ -11,7 +11,7 @@ import pytest
 
 from assent import Identity
 from tests.support import servers
-from tests.support.feishu_service import REQUESTER, Office, open_office
+from tests.support.feishu_service import REQUESTER, FeishuService, open_feishu_service
 from tests.support.policies import rule
 from tests.support.tools import marks
 from tests.support.web import Web
@@ -25,47 +25,49 @@ FOUR_EYES = rule(
 
 
 @pytest.fixture
-async def office(tmp_path: Path, temporal_address: str, namespaces: Iterator[str]) -> AsyncIterator[Office]:
+async def feishu(tmp_path: Path, temporal_address: str, namespaces: Iterator[str]) -> AsyncIterator[FeishuService]:
     client = await servers.connect(temporal_address, next(namespaces))
     async with AsyncExitStack() as stack:
-        yield await open_office(stack, client, tmp_path)
+        yield await open_feishu_service(stack, client, tmp_path)
 
 
-async def test_an_exclusion_is_not_evaded_by_naming_another_tenant(office: Office, tmp_path: Path) -> None:
-    async with office.service.policy(FOUR_EYES):
-        outcome = await (await office.ask(tmp_path, requester=Identity(**ELSEWHERE), chat_id="oc_team")).outcome()
+async def test_an_exclusion_is_not_evaded_by_naming_another_tenant(feishu: FeishuService, tmp_path: Path) -> None:
+    async with feishu.service.policy(FOUR_EYES):
+        outcome = await (await feishu.ask(tmp_path, requester=Identity(**ELSEWHERE), chat_id="oc_team")).outcome()
     assert outcome.status == "failed"
     assert outcome.reason == "requester: tenant_key is not the one of this installation; leave it out"
-    assert (await office.chat.messages(), marks(tmp_path / "marks")) == ([], 0)
+    assert (await feishu.chat.messages(), marks(tmp_path / "marks")) == ([], 0)
 
 
-async def test_the_installations_own_tenant_may_be_named(office: Office, tmp_path: Path) -> None:
-    handle = await office.ask(tmp_path, requester=REQUESTER.within("tenant_1"))
-    assert (await office.decided(handle)).status == "executed"
+async def test_the_installations_own_tenant_may_be_named(feishu: FeishuService, tmp_path: Path) -> None:
+    handle = await feishu.ask(tmp_path, requester=REQUESTER.within("tenant_1"))
+    assert (await feishu.decided(handle)).status == "executed"
 
 
-async def test_nobody_of_another_tenant_is_called_in(office: Office, tmp_path: Path) -> None:
-    handle = await office.ask(tmp_path)
+async def test_nobody_of_another_tenant_is_called_in(feishu: FeishuService, tmp_path: Path) -> None:
+    handle = await feishu.ask(tmp_path)
     state = await handle.state()
     stranger = Identity(open_id="ou_x", tenant_key="elsewhere")
     verdict = await handle.decide(
         "delegate", actor=REQUESTER, payload_sha256=state.payload_sha256, delegate_to=stranger
     )
     assert verdict.kind == "invalid"
-    assert (await office.decided(handle)).status == "executed"
+    assert (await feishu.decided(handle)).status == "executed"
 
 
-async def test_nobody_decides_as_somebody_of_another_tenant_whom_a_rule_names(office: Office, tmp_path: Path) -> None:
+async def test_nobody_decides_as_somebody_of_another_tenant_whom_a_rule_names(
+    feishu: FeishuService, tmp_path: Path
+) -> None:
     theirs = rule(f'approvers = [{{people = ["{QUERY}"]}}]', name="theirs")
-    async with office.service.policy(theirs):
-        handle = await office.ask(tmp_path, chat_id="oc_team")
+    async with feishu.service.policy(theirs):
+        handle = await feishu.ask(tmp_path, chat_id="oc_team")
         state = await handle.state()
         verdict = await handle.decide("approve", actor=Identity(**ELSEWHERE), payload_sha256=state.payload_sha256)
     assert verdict.kind == "forbidden"
 
 
-async def test_another_tenant_is_refused_at_the_agents_door(office: Office, tmp_path: Path) -> None:
-    web = Web(office.service, tmp_path)
+async def test_another_tenant_is_refused_at_the_agents_door(feishu: FeishuService, tmp_path: Path) -> None:
+    web = Web(feishu.service, tmp_path)
     call = {"tool": "mark", "arguments": {"path": str(tmp_path / "marks")}}
     ours = {**call, "requester": {"open_id": "ou_requester"}}
     theirs = {**call, "requester": ELSEWHERE}

@@ -22,7 +22,7 @@ from cards import Wording
 from ledger import Reader
 from tests.conftest import new_database, open_service
 from tests.support import servers
-from tests.support.feishu_service import Office, buttons, open_office, settings_of, simulated
+from tests.support.feishu_service import FeishuService, buttons, open_feishu_service, settings_of, simulated
 from tests.support.tools import marks
 from tests.support.web import TOKEN, Web, click_event, sealed, signed
 from workers import api, webhook
@@ -37,13 +37,13 @@ WORDING = Wording.load()
 class Door:
     """The webhook over a service whose cards go to a simulated Feishu."""
 
-    office: Office
+    feishu: FeishuService
     web: Web
 
     async def asked(self, directory: Path) -> tuple[ApprovalHandle, dict[str, Any], str]:
         """An approval, what its approve button says, and on which message."""
-        handle = await self.office.ask(directory)
-        card = await self.office.chat.card(handle.id)
+        handle = await self.feishu.ask(directory)
+        card = await self.feishu.chat.card(handle.id)
         value = buttons(card["content"])["approve"]["behaviors"][0]["value"]
         return handle, value, card["message_id"]
 
@@ -67,8 +67,8 @@ async def door(
     client = await servers.connect(temporal_address, next(namespaces))
     directory = tmp_path_factory.mktemp("webhook")
     async with AsyncExitStack() as stack:
-        office = await open_office(stack, client, directory)
-        yield Door(office, Web(office.service, directory))
+        feishu = await open_feishu_service(stack, client, directory)
+        yield Door(feishu, Web(feishu.service, directory))
 
 
 @pytest.fixture
@@ -292,7 +292,7 @@ async def test_while_no_worker_runs_clicks_are_received_in_time_and_counted_late
     async with simulated(limits=False) as chat:
         async with AsyncExitStack() as workers:
             service = await open_service(workers, client, url, **settings_of(chat.url))
-            handle = await Office(service, chat).ask(tmp_path)
+            handle = await FeishuService(service, chat).ask(tmp_path)
             card = await chat.card(handle.id)
             await handle.state()
         value = buttons(card["content"])["approve"]["behaviors"][0]["value"]
@@ -343,7 +343,7 @@ def _feishu(**changes: str) -> dict[str, Any]:
 )
 async def test_a_door_that_anyone_could_open_is_not_opened(door: Door, settings: dict[str, Any], said: str) -> None:
     with pytest.raises(Misconfigured, match=said):
-        create_app(Settings(**settings), door.office.service.client)
+        create_app(Settings(**settings), door.feishu.service.client)
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ async def test_a_door_that_anyone_could_open_is_not_opened(door: Door, settings:
     [(None, "ASSENT_TOKENS"), (Path("/nowhere/tokens.toml"), "ASSENT_TOKENS: /nowhere/tokens.toml cannot be read")],
 )
 async def test_an_api_that_nobody_could_use_is_not_opened(door: Door, tokens: Path | None, said: str) -> None:
-    service = door.office.service
+    service = door.feishu.service
     with pytest.raises(Misconfigured, match=said):
         api.create_app(Settings(tokens=tokens), service.client, Reader(service.ledger))
 

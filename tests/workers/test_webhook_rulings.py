@@ -16,7 +16,7 @@ from cards import Verifier, Wording
 from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import servers
-from tests.support.feishu_service import Office, buttons, open_office
+from tests.support.feishu_service import FeishuService, buttons, open_feishu_service
 from tests.support.web import APP_ID, TENANT, Web, click_event, sealed, signed
 from workers.longconn import Desk
 
@@ -27,17 +27,17 @@ WORDING = Wording.load()
 class Door:
     """The callback and the long connection over one service."""
 
-    office: Office
+    feishu: FeishuService
     web: Web
     desk: Desk
 
     async def frozen(self, directory: Path, tool: str = "raises", **asked: Any) -> tuple[ApprovalHandle, Any]:
         """A frozen call, and the operators' card of its review."""
-        handle = await self.office.ask(directory, tool, **asked)
-        assert (await self.office.decided(handle)).status == "frozen"
+        handle = await self.feishu.ask(directory, tool, **asked)
+        assert (await self.feishu.decided(handle)).status == "frozen"
 
         async def shown() -> Any:
-            return next(iter(await self.office.chat.cards(handle.id, MessageKind.REVIEW)), None)
+            return next(iter(await self.feishu.chat.cards(handle.id, MessageKind.REVIEW)), None)
 
         return handle, await servers.until(shown)
 
@@ -71,10 +71,10 @@ async def door(
     client = await servers.connect(temporal_address, next(namespaces))
     directory = tmp_path_factory.mktemp("rulings")
     async with AsyncExitStack() as stack:
-        office = await open_office(stack, client, directory)
+        feishu = await open_feishu_service(stack, client, directory)
         verifier = Verifier(app_id=APP_ID, tenant_key=TENANT, encrypt_key=None, verification_token="unused")
-        desk = Desk(office.service.gate, verifier, WORDING)
-        yield Door(office, Web(office.service, directory), desk)
+        desk = Desk(feishu.service.gate, verifier, WORDING)
+        yield Door(feishu, Web(feishu.service, directory), desk)
 
 
 def told(key: str) -> str:
@@ -93,13 +93,13 @@ async def test_a_press_settles_and_the_next_is_told_that_it_is(
     assert (await door.press(through, card, "not_executed")).startswith(told("already_settled"))
     settlement = await handle.settlement()
     assert (settlement.kind, settlement.content, settlement.surface) == ("executed", {"n": 7}, "feishu")
-    entry = (await door.office.service.ledger.entries(handle.id))[-1]
+    entry = (await door.feishu.service.ledger.entries(handle.id))[-1]
     assert (entry.event, entry.proof, entry.reason) == ("settle", proof, "I looked.")
 
 
 async def test_a_forged_button_changes_nothing(door: Door, tmp_path: Path) -> None:
     handle, card = await door.frozen(tmp_path)
-    pending = await door.office.ask(tmp_path, "mark")
+    pending = await door.feishu.ask(tmp_path, "mark")
     waiting = await pending.state()
     value = buttons(card["content"])["executed"]["behaviors"][0]["value"]
     for forged, key in (
@@ -110,5 +110,5 @@ async def test_a_forged_button_changes_nothing(door: Door, tmp_path: Path) -> No
         ({**value, "ruling": "perhaps"}, "unreadable"),
     ):
         assert await door.press("callback", card, "executed", value=forged, payload_hash="0" * 12) == told(key)
-    assert await door.office.service.ledger.settlement(handle.id) is None
+    assert await door.feishu.service.ledger.settlement(handle.id) is None
     assert (await pending.state()).phase == "pending"

@@ -30,7 +30,7 @@ from cards.framing import MOST_BYTES, MOST_TAGS
 from ledger import Ledger, Record
 from tests.cards.test_approvals import plan
 from tests.support import servers
-from tests.support.feishu_service import APPROVER, REQUESTER, Office, open_office
+from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, open_feishu_service
 from tests.support.servers import until
 from tests.support.web import TENANT, Web, click_event, sealed, signed
 from workers.clicks import answer_revoke
@@ -125,17 +125,17 @@ def test_the_longest_card_fits() -> None:
 
 
 @pytest.fixture(scope="module")
-async def office(
+async def feishu(
     tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[Office]:
+) -> AsyncIterator[FeishuService]:
     client = await servers.connect(temporal_address, next(namespaces))
     async with AsyncExitStack() as stack:
-        yield await open_office(stack, client, tmp_path_factory.mktemp("words"))
+        yield await open_feishu_service(stack, client, tmp_path_factory.mktemp("words"))
 
 
 @pytest.fixture(scope="module")
-def web(office: Office, tmp_path_factory: pytest.TempPathFactory) -> Web:
-    return Web(office.service, tmp_path_factory.mktemp("web"))
+def web(feishu: FeishuService, tmp_path_factory: pytest.TempPathFactory) -> Web:
+    return Web(feishu.service, tmp_path_factory.mktemp("web"))
 
 
 async def send(web: Web, told: dict[str, Any]) -> int:
@@ -145,65 +145,69 @@ async def send(web: Web, told: dict[str, Any]) -> int:
     return answer.status_code
 
 
-async def a_message(office: Office, open_id: str) -> str:
+async def a_message(feishu: FeishuService, open_id: str) -> str:
     """A message in a private chat; the platform lets only existing ones be answered."""
-    feishu = Feishu.of(office.service.settings)
-    assert feishu is not None
+    feishu_client = Feishu.of(feishu.service.settings)
+    assert feishu_client is not None
     try:
         to = Address(kind=AddressKind.OPEN_ID, id=open_id)
-        return (await feishu.send(to, "text", json.dumps({"text": "hello"}), uuid=uuid.uuid4().hex)).message_id
+        return (await feishu_client.send(to, "text", json.dumps({"text": "hello"}), uuid=uuid.uuid4().hex)).message_id
     finally:
-        await feishu.close()
+        await feishu_client.close()
 
 
-async def answers(office: Office, message_id: str) -> list[dict[str, Any]]:
+async def answers(feishu: FeishuService, message_id: str) -> list[dict[str, Any]]:
     """What was answered to a message, once the answering is over."""
-    workflow = office.service.client.get_workflow_handle(inbox_reply_workflow(message_id))
+    workflow = feishu.service.client.get_workflow_handle(inbox_reply_workflow(message_id))
     await workflow.result()
-    return [message for message in await office.chat.messages() if message.get("reply_to") == message_id]
+    return [message for message in await feishu.chat.messages() if message.get("reply_to") == message_id]
 
 
-async def test_a_private_message_is_answered_once_with_what_waits(office: Office, web: Web, tmp_path: Path) -> None:
-    mine = await office.ask(tmp_path, reason="mine")
-    theirs = await office.ask(tmp_path, "by_two", requester=REQUESTER)
+async def test_a_private_message_is_answered_once_with_what_waits(
+    feishu: FeishuService, web: Web, tmp_path: Path
+) -> None:
+    mine = await feishu.ask(tmp_path, reason="mine")
+    theirs = await feishu.ask(tmp_path, "by_two", requester=REQUESTER)
     for handle in (mine, theirs):
         await handle.state()
-    message_id = await a_message(office, "ou_requester")
+    message_id = await a_message(feishu, "ou_requester")
     told = written(message_id)
     assert [await send(web, told), await send(web, {**told, "header": {**told["header"], "event_id": "again"}})] == [
         200,
         200,
     ]
-    (answer,) = await answers(office, message_id)
+    (answer,) = await answers(feishu, message_id)
     text = json.dumps(answer["content"], ensure_ascii=False)
     assert answer["chat_id"] == "oc_p2p_requester"
     assert "mark" in text
     assert "by_two" not in text
-    at_approver = await a_message(office, "ou_approver")
+    at_approver = await a_message(feishu, "ou_approver")
     await send(web, written(at_approver, "ou_approver"))
-    (answer,) = await answers(office, at_approver)
+    (answer,) = await answers(feishu, at_approver)
     assert "by_two" in json.dumps(answer["content"], ensure_ascii=False)
     for handle in (mine, theirs):
         await handle.cancel()
         await handle.outcome()
 
 
-async def test_what_is_decided_or_was_approved_by_me_waits_for_me_no_longer(office: Office, tmp_path: Path) -> None:
+async def test_what_is_decided_or_was_approved_by_me_waits_for_me_no_longer(
+    feishu: FeishuService, tmp_path: Path
+) -> None:
     desk = Desk(
-        office.service.gate,
+        feishu.service.gate,
         Verifier(app_id="cli_assent", tenant_key=TENANT, encrypt_key=None, verification_token="x"),
         WORDING,
-        ear=Ear(office.service.client, TENANT),
+        ear=Ear(feishu.service.client, TENANT),
     )
 
     async def waits(person: Identity) -> str:
-        message_id = await a_message(office, str(person.open_id))
+        message_id = await a_message(feishu, str(person.open_id))
         assert await desk.answer(json.dumps(written(message_id, str(person.open_id))).encode()) is None
-        (answer,) = await answers(office, message_id)
+        (answer,) = await answers(feishu, message_id)
         return json.dumps(answer["content"], ensure_ascii=False)
 
     assert "Nothing waits for you" in await waits(APPROVER)
-    handle = await office.ask(tmp_path, "looked_at", requester=APPROVER)
+    handle = await feishu.ask(tmp_path, "looked_at", requester=APPROVER)
     await handle.state()
     assert "looked_at" in await waits(APPROVER)
     sha = (await handle.state()).payload_sha256
@@ -298,15 +302,17 @@ async def test_a_revocation_that_hangs_is_given_up_in_time(web: Web) -> None:
     assert answer["toast"]["type"] == "error"
 
 
-async def test_a_grant_is_revoked_by_a_click_through_the_webhook(office: Office, web: Web, tmp_path: Path) -> None:
-    handle = await office.ask(tmp_path, "ask_once")
+async def test_a_grant_is_revoked_by_a_click_through_the_webhook(
+    feishu: FeishuService, web: Web, tmp_path: Path
+) -> None:
+    handle = await feishu.ask(tmp_path, "ask_once")
     sha = (await handle.state()).payload_sha256
     me = REQUESTER.within(TENANT)
     await handle.decide("approve", actor=me, payload_sha256=sha, remember="exact")
     await handle.outcome()
-    (grant,) = [each async for each in office.service.gate.grants() if each.approval_id == handle.id]
+    (grant,) = [each async for each in feishu.service.gate.grants() if each.approval_id == handle.id]
     body = sealed(click_event({"assent": VALUE_VERSION, "revoke": grant.grant_id}, "om_1"))
     async with web.http(None, web.hook) as http:
         answer = await http.post("/feishu/callback", content=body, headers=signed(body))
     assert answer.json()["toast"]["type"] == "success"
-    assert await office.service.gate.revoke(grant.grant_id, actor=me) == "already_revoked"
+    assert await feishu.service.gate.revoke(grant.grant_id, actor=me) == "already_revoked"

@@ -20,8 +20,8 @@ from temporalio.client import Client
 from assent import names
 from assent.payload import MAX_PAYLOAD_BYTES, MAX_VALUES
 from tests.support.hostile_server import FLOOD, Hostile, Sending, answer, endless, whole
-from tests.support.servers import until
 from tests.support.slow_requests import HALVES, half_open
+from tests.support.waiting import until
 from tests.support.web import click_event, sealed_text, signed
 
 TIMES = 20

@@ -34,7 +34,7 @@ from cards import Wording
 from cards.toasts import Toast
 from simulator.delivery import envelope
 from tests.support.feishu_service import buttons
-from tests.support.servers import until
+from tests.support.waiting import until
 
 CLICKERS = 50
 _KINDS = {"open_id": "ou", "union_id": "on", "user_id": "u"}

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import psutil
 
-from tests.support.servers import until, worker_environment
+from tests.support.environment import worker_environment
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[2]
 FEISHU = {

@@ -21,6 +21,7 @@ from ledger.engine import writing
 from tests.conftest import ME, Service, accepted, new_database, open_service
 from tests.support import servers
 from tests.support.tools import leave_mark, marks
+from tests.support.waiting import until
 from workers.approvals import approvals_worker
 from workers.tools import tool_workers
 
@@ -137,7 +138,7 @@ async def test_a_call_is_left_by_workers_of_another_version_to_those_of_the_one_
     async with AsyncExitStack() as stack:
         for worker in tool_workers(idle.client, idle.ledger, older):
             await stack.enter_async_context(worker)
-        await servers.until(was_left)
+        await until(was_left)
     assert marks(path) == 0
     assert (await served(idle, handle))[0] == "executed"
     assert marks(path) == 1
@@ -182,7 +183,7 @@ async def scheduled_call(service: Service, handle: ApprovalHandle) -> ToolCall:
                 return call
         return None
 
-    return await servers.until(scheduled)
+    return await until(scheduled)
 
 
 async def test_no_worker_in_time_is_failed_and_can_never_run_later(

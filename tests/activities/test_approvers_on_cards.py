@@ -14,8 +14,8 @@ from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import servers
 from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER, FeishuService, buttons, open_feishu_service
-from tests.support.servers import until
 from tests.support.tools import marks
+from tests.support.waiting import until
 
 TEAM, OPS = "oc_team", "oc_ops"
 

@@ -21,7 +21,7 @@ from assent import Outcome, Status
 from assent.contracts import Address, AddressKind
 from assent.messages import Announcement, ClosingHead
 from assent.settings import Settings
-from tests.support.servers import until
+from tests.support.waiting import until
 
 SOON = 0.05
 

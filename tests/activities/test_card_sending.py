@@ -41,11 +41,11 @@ from assent.payload import canonical_payload, sha256
 from cards import Wording
 from ledger import Ending, Holder, Ledger, MessageKind
 from ledger.schema import ClaimState
-from tests.cards.test_approvals import plan
 from tests.conftest import new_database
 from tests.support import tools
+from tests.support.cards import plan
 from tests.support.feishu_service import APP, Chat, buttons, simulated
-from tests.support.servers import until
+from tests.support.waiting import until
 
 TEAM = Address(kind=AddressKind.CHAT_ID, id="oc_team")
 ANN, BEN, CAT = (Identity(open_id=f"ou_{who}", tenant_key="tenant_1") for who in ("requester", "approver", "operator"))

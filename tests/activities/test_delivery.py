@@ -28,8 +28,8 @@ from tests.support.feishu_service import (
     buttons,
     open_feishu_service,
 )
-from tests.support.servers import until
 from tests.support.simulated_feishu import served
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from activities.feishu_errors import REFUSED, TOKEN_REFUSED, TRY_AGAIN
 from activities.feishu_token import Granted, Token
 from assent.contracts import Address, AddressKind, Identity
 from assent.settings import Settings
-from tests.support.servers import until
+from tests.support.waiting import until
 
 TEAM = Address(kind=AddressKind.CHAT_ID, id="oc_team")
 LI = Identity(open_id="ou_li", union_id="on_li")

@@ -30,8 +30,8 @@ from tests.conftest import new_database, open_service
 from tests.support import servers
 from tests.support.deployment import FeishuServiceWithWebhook, opened_feishu_service_with_webhook, said
 from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER, FeishuService, buttons, settings_of, simulated
-from tests.support.servers import until
 from tests.support.tools import marks
+from tests.support.waiting import until
 from workers.approvals import approvals_worker, outbound_worker
 from workflows import steps
 

@@ -16,8 +16,8 @@ from tests.conftest import Service
 from tests.support import servers
 from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, buttons, open_feishu_service
 from tests.support.policies import rule
-from tests.support.servers import until
 from tests.support.tools import marks
+from tests.support.waiting import until
 from tests.support.web import Web
 
 BY_UNION = Identity(union_id="on_requester")

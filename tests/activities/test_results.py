@@ -19,8 +19,8 @@ from assent.tools import registry
 from ledger import ClaimState, Ending, Holder, Right
 from ledger.engine import writing
 from tests.conftest import ME, Service
-from tests.support.servers import until
 from tests.support.tools import marks
+from tests.support.waiting import until
 
 
 async def returned(service: Service, tmp_path: Path, what: str, size: int = 0) -> ApprovalHandle:

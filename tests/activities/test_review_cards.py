@@ -19,8 +19,8 @@ from tests.conftest import OPERATOR
 from tests.support import servers
 from tests.support.feishu_service import FeishuService, buttons, open_feishu_service
 from tests.support.ledgers import closing
-from tests.support.servers import until
 from tests.support.tools import marks
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")

@@ -29,9 +29,9 @@ from simulator.people import Chat as Room
 from tests.conftest import new_database, open_service
 from tests.support import servers
 from tests.support.feishu_service import APP, REQUESTER, Chat, FeishuService, settings_of
-from tests.support.servers import until
 from tests.support.simulated_feishu import served
 from tests.support.tools import marks
+from tests.support.waiting import until
 from workers.approvals import approvals_worker, outbound_worker
 from workers.tools import tool_workers
 from workflows import steps

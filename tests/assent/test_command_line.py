@@ -13,84 +13,20 @@ import struct
 import termios
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from assent import ApprovalHandle, ApprovalNotFound, Identity, State, Surface
 from assent.command import Exit, cli
-from tests.conftest import Service, new_database, open_service
 from tests.support import servers
-from tests.support.fork_server import Started, spawn
-from tests.support.simulated_feishu import served
+from tests.support.command_line import ME, CommandLine, Finished, call, command_line
+from tests.support.fork_server import spawn
 from tests.support.tools import marks
-from tests.support.web import Web
+from tests.support.waiting import until
 
-ME = Identity(open_id="ou_me")
 AS_ME = ("--requester", "open_id:ou_me")
-SIDE_BY_SIDE = asyncio.Semaphore(3)
-"""The machine is small: more processes at once only wait for each other."""
-
-
-@dataclass(frozen=True)
-class Finished:
-    """What a process left behind."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def data(self) -> Any:
-        return json.loads(self.out)
-
-
-@dataclass(frozen=True)
-class CommandLine:
-    """Runs `python -m assent` against a service."""
-
-    service: Service
-    environment: dict[str, str]
-
-    async def __call__(self, *arguments: str, stdin: bytes = b"", **environment: str) -> Finished:
-        """Run a command to its end. None may show a traceback, and none may end by a signal."""
-        async with SIDE_BY_SIDE:
-            process = await self.start(*arguments, **environment)
-            out, err = await asyncio.wait_for(process.communicate(stdin), 300)
-        finished = Finished(process.returncode or 0, out.decode(), err.decode())
-        assert "Traceback" not in finished.err, finished.err
-        assert finished.code >= 0, finished
-        return finished
-
-    async def start(self, *arguments: str, **environment: str) -> Started:
-        return await spawn(
-            *("-m", "assent", *arguments),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**self.environment, **environment},
-        )
-
-    async def pending(self, path: Path, tool: str = "mark", **arguments: Any) -> ApprovalHandle:
-        """An approval that waits for a decision."""
-        handle = await self.service.gate.request(tool, {"path": str(path), **arguments}, requester=ME)
-        assert (await handle.state()).phase == "pending"
-        return handle
-
-
-async def command_line(stack: AsyncExitStack, directory: Path, address: str, namespace: str, **how: Any) -> CommandLine:
-    client = await servers.connect(address, namespace)
-    service = await open_service(stack, client, await new_database("sqlite", directory), **how)
-    url = await stack.enter_async_context(served(Web(service, directory).app))
-    environment = servers.worker_environment(
-        TEMPORAL_ADDRESS=address, TEMPORAL_NAMESPACE=namespace, ASSENT_URL=url, ASSENT_TOKEN="secret-console"
-    )
-    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "COLUMNS"):
-        environment.pop(name, None)
-    return CommandLine(service, environment)
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +35,6 @@ async def assent(
 ) -> AsyncIterator[CommandLine]:
     async with AsyncExitStack() as stack:
         yield await command_line(stack, tmp_path_factory.mktemp("cli"), temporal_address, next(namespaces))
-
-
-def call(path: Path, **more: Any) -> tuple[str, str]:
-    return "--arguments", json.dumps({"path": str(path), **more})
 
 
 # request
@@ -195,7 +127,7 @@ async def end(handle: ApprovalHandle, act: str) -> None:
     """End an approval as soon as the other process has asked for it."""
     if act == "expire":
         return
-    state = await servers.until(lambda: state_of(handle))
+    state = await until(lambda: state_of(handle))
     if act == "cancel":
         await handle.cancel()
     else:
@@ -229,7 +161,7 @@ async def test_list_is_plain_and_whole_in_a_pipe_and_json_for_programs(assent: C
     handle = await assent.service.gate.request(
         "guarded_mark", {"path": "p", "secret": "s"}, requester=long, approval_id=f"长{'x' * 40}-{tmp_path}"
     )
-    await servers.until(lambda: listed(assent, handle.id))
+    await until(lambda: listed(assent, handle.id))
     people, programs, none = await asyncio.gather(
         assent("list", "--status", "pending", COLUMNS="60"),
         assent("list", "--status", "pending", "--json"),
@@ -251,7 +183,7 @@ async def listed(assent: CommandLine, approval_id: str) -> bool:
 
 async def test_tables_fit_the_terminal_and_show_ids_whole(assent: CommandLine, tmp_path: Path) -> None:
     handle = await assent.pending(tmp_path / "m")
-    await servers.until(lambda: listed(assent, handle.id))
+    await until(lambda: listed(assent, handle.id))
     seen = await on_terminal(assent, 80, "list", "--limit", "2")
     assert "\x1b[" in seen
     lines = re.sub(r"\x1b\[[0-9;]*m", "", seen).splitlines()

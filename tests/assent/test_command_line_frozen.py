@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pty
 import re
 import signal
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assent import ApprovalHandle, State
-from tests.assent.test_command_line import ME, CommandLine, command_line
 from tests.conftest import OPERATOR
 from tests.support import servers
-from tests.support.fork_server import Started, spawn
+from tests.support.command_line import ME, CommandLine, Terminal, command_line, on_terminal
 from tests.support.tools import marks
+from tests.support.waiting import until
 
 AS_OPERATOR = ("--as", str(OPERATOR), "--reason", "it is in the books")
 
@@ -44,7 +42,7 @@ async def test_frozen_calls_are_listed_with_their_age(assent: CommandLine, tmp_p
     async def listed() -> bool:
         return handle.id in [review.approval_id async for review in assent.service.gate.frozen(limit=1000)]
 
-    await servers.until(listed)
+    await until(listed)
     people, programs = await asyncio.gather(assent("frozen"), assent("frozen", "--json"))
     assert people.out.split("\n")[0].split() == ["ID", "AGE", "TOOL", "RISK", "REQUESTER"]
     (line,) = (line for line in people.out.splitlines() if handle.id in line)
@@ -160,48 +158,6 @@ async def asked(terminal: Terminal, state: State) -> None:
     async def there() -> bool:
         return "type the payload's hash" in terminal.seen()
 
-    await servers.until(there)
+    await until(there)
     for shown in (state.tool, "path", str(state.payload_sha256)[:12]):
         assert shown in terminal.seen()
-
-
-class Terminal:
-    """The other end of a terminal."""
-
-    def __init__(self, ours: int) -> None:
-        os.set_blocking(ours, False)
-        self._ours = ours
-        self._seen = b""
-
-    def seen(self) -> str:
-        while True:
-            try:
-                chunk = os.read(self._ours, 1 << 16)
-            except OSError:
-                return self._seen.decode(errors="replace")
-            if not chunk:
-                return self._seen.decode(errors="replace")
-            self._seen += chunk
-
-    def send(self, line: str) -> None:
-        os.write(self._ours, f"{line}\n".encode())
-
-
-@asynccontextmanager
-async def on_terminal(assent: CommandLine, *arguments: str) -> AsyncIterator[tuple[Terminal, Started]]:
-    ours, theirs = pty.openpty()
-    process = await spawn(
-        *("-m", "assent", *arguments),
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**assent.environment, "TERM": "dumb"},
-    )
-    os.close(theirs)
-    try:
-        yield Terminal(ours), process
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-        os.close(ours)

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from assent import ApprovalHandle, Identity, State
-from tests.assent.test_command_line import ME, CommandLine, command_line
-from tests.assent.test_command_line_frozen import Terminal, on_terminal
-from tests.support.servers import until
+from tests.support.command_line import ME, CommandLine, Terminal, command_line, on_terminal
 from tests.support.tools import LI_LEI, PEOPLE, marks
+from tests.support.waiting import until
 
 AS_ME = ("--as", "open_id:ou_me")
 LI = "open_id:ou_lilei"

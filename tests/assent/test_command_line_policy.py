@@ -6,20 +6,17 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from io import StringIO
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from rich.console import Console
 
-from assent.cli import Answer
 from assent.cli_policy import explanation
 from assent.command import Exit, cli
 from assent.contracts import Approvers, Execution, Permission
 from assent.payload import sha256
 from assent.policy import NO_RULES, Rules
-from tests.assent.test_command_line import CommandLine, call, command_line
+from tests.support.command_line import CommandLine, call, command_line, shown
 from tests.support.policies import asking, manifest, rule
 
 POLICY = (
@@ -46,14 +43,6 @@ POLICY = (
 
 def check(file: Path, *options: str) -> Result:
     return CliRunner().invoke(cli, ["policy", "check", str(file), *options])
-
-
-def shown(answer: Answer) -> str:
-    """The lines that a pipe gets."""
-    console = Console(file=StringIO(), width=500, highlight=False, markup=False, emoji=False)
-    with console.capture() as captured:
-        console.print(answer.shown)
-    return captured.get()
 
 
 def table(text: str, heading: str) -> dict[str, list[str]]:

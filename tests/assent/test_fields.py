@@ -3,58 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import date
-from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
 
 from assent import InvalidRequest
 from assent.fields import MOST_CHARACTERS, Field, FieldKind, fields_of, typed
 from assent.payload import canonical_json
 from assent.schema import complete
-from assent.tools import Registry, tool
+from tests.support.form_fields import ARGUMENTS, SCHEMA
 from tests.support.hypothesis_settings import unhurried
-
-
-class Line(BaseModel):
-    item: str
-    count: int = 1
-
-
-@tool(registry=Registry())
-def order(
-    to: str,
-    day: date,
-    amount: Decimal,
-    kind: Literal["standard", "express"],
-    lines: list[Line],
-    note: str | None = None,
-    priority: Literal["low", "high"] | None = None,
-    copies: int = 1,
-    weight: float = 1.5,
-    urgent: bool = False,
-    limit: int | None = None,
-    key: str = "secret",
-    either: int | str = 3,
-) -> None:
-    """Order something."""
-
-
-SCHEMA = order.manifest.parameters
-ARGUMENTS = complete(
-    SCHEMA,
-    {
-        "to": "acme",
-        "day": "2026-03-15",
-        "amount": "120.00",
-        "kind": "standard",
-        "lines": [{"item": "Travel"}],
-    },
-)
 
 
 def shown(**changed: Any) -> dict[str, Field]:

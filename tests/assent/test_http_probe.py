@@ -12,10 +12,11 @@ import pytest
 from assent import InvalidTool, ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, http_tool
 from assent import http as module
 from assent.http import HttpOutcomeUnknown
-from tests.assent.test_http_tool import CONTEXT, SECRET
 from tests.conftest import ME, OPERATOR, Service
 from tests.support import servers
 from tests.support.http_server import Server, listening
+from tests.support.http_tools import CONTEXT, SECRET
+from tests.support.waiting import until
 from workers.tools import tool_workers
 
 
@@ -171,7 +172,7 @@ async def test_what_the_server_knows_settles_the_call_and_its_absence_only_after
         server.answers(404)
         assert (await handles[soon].settlement()).kind == "not_executed"
         asked = len(server.received)
-        await servers.until(lambda: _more(server, asked))
+        await until(lambda: _more(server, asked))
         assert await service.ledger.settlement(handles[late].id) is None
         server.answers(200, '{"order": 7}')
         settlement = await handles[late].settlement()

@@ -11,15 +11,12 @@ from typing import Any
 
 import pytest
 
-from assent import InvalidRequest, InvalidTool, Registry, Tool, ToolContext, ToolResult, http_tool
+from assent import InvalidRequest, InvalidTool, Registry, Tool, ToolResult, http_tool
 from assent.http import HttpOutcomeUnknown
 from assent.schema import complete
-from tests.conftest import ME
 from tests.support import servers
 from tests.support.http_server import Server, listening
-
-SECRET = "Bearer s3cr3t-t0ken"
-CONTEXT = ToolContext(approval_id="a", requester=ME, idempotency_key="n:approval:a:" + "0" * 64)
+from tests.support.http_tools import CONTEXT, SECRET
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ from tests.conftest import ME
 from tests.support import servers
 from tests.support.simulated_feishu import served
 from tests.support.tools import marks
+from tests.support.waiting import until
 from tests.support.web import Web, web_of_its_own, write_tokens
 from workers.api import create_app
 
@@ -161,7 +162,7 @@ async def test_lists_and_tools_are_the_same(gate: Assent, web: Web, tmp_path: Pa
         lines = [line async for line in gate.approvals(status="pending", limit=1000)]
         return [line.approval_id for line in lines if line.thread_id == "listed"] or None
 
-    assert handle.id in await servers.until(listed)
+    assert handle.id in await until(listed)
     assert await gate.tools() == await web.service.gate.tools()
 
 

@@ -15,9 +15,9 @@ import pytest
 from assent import ApprovalHandle, Assent, Identity, InvalidRequest, NotAllowed, State, SyncAssent, Unhashable
 from tests.conftest import ME, new_database, open_service
 from tests.support import servers
-from tests.support.servers import until
 from tests.support.simulated_feishu import served
 from tests.support.tools import CHIEFS, HAN_MEIMEI, PEOPLE, marks
+from tests.support.waiting import until
 from tests.support.web import Web
 
 STRANGER = Identity(open_id="ou_stranger")

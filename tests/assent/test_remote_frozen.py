@@ -25,6 +25,7 @@ from assent.remote import HttpDoor
 from tests.conftest import ME, OPERATOR
 from tests.support import servers
 from tests.support.simulated_feishu import served
+from tests.support.waiting import until
 from tests.support.web import Web, web_of_its_own
 
 
@@ -124,7 +125,7 @@ async def test_lists_are_the_same(web: Web, gate: Assent, tmp_path: Path) -> Non
     async def found() -> FrozenReview | None:
         return next(iter([each async for each in gate.frozen(limit=1000) if each.approval_id == handle.id]), None)
 
-    line = await servers.until(found)
+    line = await until(found)
     assert line in [each async for each in web.service.gate.frozen(limit=1000)]
     assert (line.tool, line.requester, line.risk) == ("raises", "open_id:ou_me", "medium")
 
@@ -174,7 +175,7 @@ async def test_the_synchronous_twin_does_the_same(web: Web, tmp_path: Path) -> N
     async def listed() -> bool:
         return handle.id in [each.approval_id async for each in web.service.gate.frozen(limit=1000)]
 
-    await servers.until(listed)
+    await until(listed)
 
     def work(url: str) -> None:
         with SyncAssent.connect(url, token="secret-operator") as gate:

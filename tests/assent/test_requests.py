@@ -17,6 +17,7 @@ from assent.payload import MAX_PAYLOAD_BYTES
 from assent.temporal_door import TemporalDoor
 from tests.conftest import ME
 from tests.support import servers
+from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module")
@@ -179,4 +180,4 @@ async def test_nothing_that_was_refused_is_listed(gate: Assent) -> None:
         tools = {found.approval_id: str(found.tool) async for found in gate.approvals()}
         return list(tools.values()) if marker in tools else None
 
-    assert set(await servers.until(listed)) == {"any.tool"}
+    assert set(await until(listed)) == {"any.tool"}

@@ -14,14 +14,14 @@ from assent.contracts import Identity, Risk
 from assent.fields import typed
 from cards import Click, Showing, card, parse_event, result_card
 from simulator import Settings
-from tests.assent.test_fields import ARGUMENTS as ALL
-from tests.assent.test_fields import SCHEMA
-from tests.cards.test_approvals import WORDING, plan
-from tests.cards.test_permissions import ONCE
-from tests.cards.test_results import showing
+from tests.support.cards import WORDING, plan
 from tests.support.chromium import chromium
-from tests.support.servers import until
+from tests.support.form_fields import ARGUMENTS as ALL
+from tests.support.form_fields import SCHEMA
+from tests.support.permission_cards import ONCE
+from tests.support.result_cards import showing
 from tests.support.simulated_feishu import Feishu, Webhook, feishu, webhook
+from tests.support.waiting import until
 
 ARGUMENTS = {name: ALL[name] for name in ("to", "amount", "kind", "lines", "note", "urgent", "key")}
 

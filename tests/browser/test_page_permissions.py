@@ -14,7 +14,8 @@ from assent.wire import MAX_WAIT
 from ledger import MessageKind, bundle_slot
 from tests.support.chat_page import LANGUAGES, Album, Asked, Scene, Seat, opened
 from tests.support.feishu_service import REQUESTER
-from tests.support.servers import connect, until
+from tests.support.servers import connect
+from tests.support.waiting import until
 
 NOT_YOURS = ("error", "This is not yours to decide. Nothing was changed.")
 RUNS = ("success", "Approved. It is running now.")

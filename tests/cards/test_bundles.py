@@ -8,10 +8,10 @@ import pytest
 
 from assent.contracts import Approvers, Identity, Outcome, Plan, Risk, Status
 from cards import BundledCall, Showing, bundle_card, may_be_bundled
-from tests.cards.test_approvals import APPROVED, NOW, WORDING, plan
-from tests.cards.test_hostile import ATTACKS
-from tests.cards.test_platform_rules import check, markdowns, plain_texts
-from tests.workflows.test_bundles import values
+from tests.support.bundles import values
+from tests.support.card_rules import check, markdowns, plain_texts
+from tests.support.cards import APPROVED, NOW, WORDING, plan
+from tests.support.hostile_texts import ATTACKS
 
 LOW: dict[str, Any] = {"risk": Risk.LOW, "approvers": Approvers(kind=Approvers.Kind.ANYONE)}
 

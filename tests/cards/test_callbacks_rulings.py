@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from assent.contracts import Identity, Ruling, RulingKind, Surface
 from cards import Click, ForeignClick, RulingClick, UnfitRuling, parse_event
-from tests.cards.test_callbacks import JSON, NOW, PLAIN, SEALED, TENANT, VALUE, click, opened
+from tests.support.callbacks import JSON, NOW, PLAIN, SEALED, TENANT, VALUE, click, opened
 from tests.support.hypothesis_settings import unhurried
 
 REVIEW = {"assent": "1", "review": "inv-42", "ruling": "executed", "payload_sha256": "ab" * 32}

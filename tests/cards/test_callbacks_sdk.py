@@ -8,7 +8,7 @@ from asyncio.subprocess import PIPE
 from typing import Any
 
 from cards import Event, Refused, Verifier
-from tests.cards.test_callbacks import APP, NOW, TENANT, TOKEN, body_of, click, signed
+from tests.support.callbacks import APP, NOW, TENANT, TOKEN, body_of, click, signed
 from tests.support.fork_server import spawn
 
 # The SDK takes seconds and much memory to import: it judges all vectors in one process of its own.

@@ -24,11 +24,11 @@ from cards import (
     parse_event,
     result_card,
 )
-from tests.cards.test_approvals import ARGUMENTS, WORDING, buttons, plan
-from tests.cards.test_hostile import TEXT
-from tests.cards.test_permissions import ONCE, SCHEMA
-from tests.cards.test_results import showing
+from tests.support.cards import ARGUMENTS, WORDING, buttons, plan
+from tests.support.hostile_texts import TEXT
 from tests.support.hypothesis_settings import unhurried
+from tests.support.permission_cards import ONCE, SCHEMA
+from tests.support.result_cards import showing
 
 NOW = datetime(2026, 3, 15, 13, 42, tzinfo=UTC)
 

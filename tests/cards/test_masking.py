@@ -17,14 +17,14 @@ from assent.contracts import Outcome, Phase, Plan, Risk, State, Status
 from assent.masking import MASK, Mask
 from assent.messages import Examined, FrozenCall, ToolCall
 from cards import BundledCall, ReviewShowing, Showing, bundle_card, card, overflow, review_card, settled_notice
-from tests.cards.test_approvals import APPROVED, NOW, REJECTED, WORDING, plan
-from tests.cards.test_platform_rules import check, objects, plain_texts
-from tests.cards.test_reviews import frozen
 from tests.conftest import ME
+from tests.support.card_rules import check, objects, plain_texts
+from tests.support.cards import APPROVED, NOW, REJECTED, WORDING, plan
 from tests.support.counting import lines
+from tests.support.examinations import examined, settled
 from tests.support.hypothesis_settings import unhurried
 from tests.support.ledgers import edited
-from tests.workflows.test_details import examined, settled
+from tests.support.review_cards import frozen
 from workflows.details import details, review_page
 
 SECRET = "hunter2/hunter2 &x"

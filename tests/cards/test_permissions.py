@@ -12,12 +12,8 @@ from assent.contracts import (
     Approvers,
     DecisionKind,
     Edit,
-    Execution,
-    Grant,
     Identity,
-    Judged,
     Outcome,
-    Permission,
     Progress,
     Remember,
     Risk,
@@ -32,48 +28,11 @@ from cards import Attachment, Showing, card, overflow, revoked_toast, toast
 from cards.elements import tags, weight
 from cards.framing import MOST_BYTES, MOST_TAGS
 from cards.spans import span
-from tests.cards.test_approvals import APPROVED, ARGUMENTS, NOW, REJECTED, WORDING, built, buttons, plan, said
-from tests.cards.test_platform_rules import objects
+from tests.support.card_rules import objects
+from tests.support.cards import APPROVED, ARGUMENTS, NOW, REJECTED, WORDING, built, buttons, plan, said
+from tests.support.permission_cards import BEN, CAT, DAN, GRANT, ONCE, SCHEMA, TWO, by
 
-ANN, BEN, CAT, DAN = (Identity(open_id=f"ou_{name}") for name in ("ann", "ben", "cat", "dan"))
 RULE = Rule(name="large invoices", policy_sha256="ab" * 32)
-ONCE: dict[str, Any] = {"permission": Permission(execution=Execution.ASK_ONCE), "remember_for": timedelta(days=7)}
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "customer": {"type": "string"},
-        "amount": {"type": "number"},
-        "api_key": {"type": "string"},
-        "lines": {"type": "array"},
-        "urgent": {"type": "boolean"},
-    },
-}
-TWO = Approvers(
-    kind=Approvers.Kind.PEOPLE,
-    people=(BEN, CAT, DAN),
-    threshold=2,
-    exclude_requester=True,
-    rejections=2,
-    then=(Approvers(kind=Approvers.Kind.CHAT, chat_id="oc_board"),),
-)
-GRANT = Grant(
-    grant_id="grant-1",
-    scope=Remember.EXACT,
-    tool="send_invoice",
-    payload_sha256="0" * 64,
-    requester=ANN,
-    decision=DecisionKind.APPROVE,
-    granted_by=BEN,
-    approval_id="inv-41",
-    granted_at=NOW,
-    expires_at=NOW + timedelta(days=7),
-    manifest_sha256="0" * 64,
-    risk=Risk.MEDIUM,
-)
-
-
-def by(who: Identity, kind: DecisionKind = DecisionKind.APPROVE) -> Judged:
-    return APPROVED.model_copy(update={"actor": who, "kind": kind})
 
 
 def form(shown: dict[str, Any], name: str) -> dict[str, Any] | None:

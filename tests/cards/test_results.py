@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -23,17 +22,10 @@ from assent.contracts import (
 from assent.payload import sha256
 from cards import Attachment, ResultShowing, result_card, result_overflow, toast
 from cards.masking import mask_of, readable
-from tests.cards.test_approvals import APPROVED, NOW, REJECTED, WORDING, buttons, plan, said
-from tests.cards.test_hostile import ATTACKS, asked, kept, storable
-from tests.cards.test_permissions import BEN, TWO, by
-
-DEADLINE = NOW + timedelta(hours=1)
-
-
-def showing(content: Any = "paid", **fields: Any) -> ResultShowing:
-    data = content if isinstance(content, bytes) else json.dumps(content).encode()
-    known = {"plan": plan(), "status": Status.EXECUTED, "deadline": DEADLINE, "content_sha256": sha256(data)}
-    return ResultShowing(content=data, **{**known, **fields})
+from tests.support.cards import APPROVED, NOW, REJECTED, WORDING, buttons, plan, said
+from tests.support.hostile_texts import ATTACKS, asked, kept, storable
+from tests.support.permission_cards import BEN, TWO, by
+from tests.support.result_cards import DEADLINE, showing
 
 
 def shown(of: ResultShowing) -> dict[str, Any]:

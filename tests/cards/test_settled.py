@@ -7,30 +7,13 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import (
-    Identity,
-    Outcome,
-    Plan,
-    Ruled,
-    RuledKind,
-    RulingKind,
-    Settlement,
-    Status,
-)
+from assent.contracts import Identity, Outcome, Plan, Ruled, RuledKind, RulingKind, Settlement, Status
 from assent.payload import sha256
-from cards import (
-    Attachment,
-    Showing,
-    UnfitRuling,
-    overflow,
-    refused_ruling,
-    ruled_toast,
-    settled_notice,
-)
+from cards import Attachment, Showing, UnfitRuling, overflow, refused_ruling, ruled_toast, settled_notice
 from cards.rulings import _UNFIT
-from tests.cards.test_approvals import APPROVED, NOW, WORDING, built, buttons, plan, said
-from tests.cards.test_platform_rules import check, markdowns
-from tests.cards.test_reviews import PROBED, REFUTED, RETRIED, SETTLED, URL, review, shown
+from tests.support.card_rules import check, markdowns
+from tests.support.cards import APPROVED, NOW, WORDING, built, buttons, plan, said
+from tests.support.review_cards import PROBED, REFUTED, RETRIED, SETTLED, URL, review, shown
 
 
 def told(settlement: Settlement, of: Plan | None = None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import cards
 from assent.contracts import Remember, Risk, RulingKind, Status, VerdictKind
 from cards import Showing, Wording, card
 from cards.wording import Both, Template, _ours
-from tests.cards.test_approvals import plan
+from tests.support.cards import plan
 
 EN, ZH = _ours("en.toml"), _ours("zh-CN.toml")
 

@@ -12,15 +12,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from assent import (
-    Status,
-    VerdictKind,
-    content,
-    errors,
-    payload,
-    tool,
-    tools,
-)
+from assent import Status, VerdictKind, content, errors, payload, tool, tools
 from assent.command import cli
 from assent.problems import Code, problem
 from assent.settings import Settings

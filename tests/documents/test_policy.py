@@ -15,7 +15,7 @@ from assent.payload import canonical_payload
 from assent.policy import Asking, Rules
 from assent.settings import Settings
 from assent.tools import Registry, Tool
-from tests.assent.test_command_line_policy import shown
+from tests.support.command_line import shown
 from tests.support.documents import ROOT, commands, rows, section, snippets
 
 POLICY = ROOT / "docs" / "policy.md"

@@ -68,6 +68,7 @@ from tests.support.documents import (
     snippets,
 )
 from tests.support.simulated_feishu import served
+from tests.support.waiting import until
 from tests.support.web import write_tokens
 from workers import api
 from workers.approvals import approvals_worker, outbound_worker
@@ -240,9 +241,9 @@ async def call(curl: Curl, http: httpx.AsyncClient, service: Documented) -> http
 
     if "wait=" in curl.target:
         async with person(service):
-            answer = await servers.until(answered)
+            answer = await until(answered)
     else:
-        answer = await servers.until(answered)
+        answer = await until(answered)
     assert answer.is_success != expects_error, answer.text
     assert curl.answer is None or agrees(curl.answer, answer.json()), answer.text
     return answer
@@ -374,7 +375,7 @@ async def agreed(service: Service, handle: ApprovalHandle, manifest: Manifest) -
         async def result_sha256() -> str | None:
             return (await handle.state()).result_sha256
 
-        seen = await servers.until(result_sha256)
+        seen = await until(result_sha256)
         await handle.decide("approve", actor=people[0], payload_sha256=seen, stage="result")
     return await handle.outcome()
 

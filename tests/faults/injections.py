@@ -25,7 +25,7 @@ from tests.faults.table import Fault, Moment
 from tests.faults.waiting import until
 from tests.support.servers import TemporalServer
 from tests.support.stepped_clock import SteppedClock
-from tests.workflows.test_resets import reset
+from tests.support.temporal_operations import reset
 
 Struck = dict[Fault, list[Case]]
 """What is left to look at: the calls that each fault struck."""

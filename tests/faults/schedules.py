@@ -25,8 +25,7 @@ from tests.faults.table import Moment
 from tests.faults.waiting import PATIENCE, until
 from tests.support.feishu_service import REQUESTER
 from tests.support.stepped_clock import SteppedClock
-from tests.workflows.test_conversations import purge
-from tests.workflows.test_resets import reset
+from tests.support.temporal_operations import purge, reset
 from workers.sweeping import end_gone, sweep
 
 _BROUGHT = 15.0

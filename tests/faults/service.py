@@ -25,9 +25,9 @@ from ledger.engine import reading
 from tests.faults.proxies import HeldRow, LedgerProxy, Line, Loss, TemporalProxy
 from tests.faults.table import Moment, Seen
 from tests.faults.waiting import PATIENCE, until
+from tests.support.environment import ROOT, worker_environment
 from tests.support.feishu_service import REQUESTER, Chat, settings_of
 from tests.support.fork_server import spawn
-from tests.support.servers import ROOT, worker_environment
 from tests.support.worker_processes import Process
 from workers.setup import set_up
 

@@ -25,7 +25,7 @@ from ledger.schema import attempts as attempts_table
 from ledger.schema import claims as claims_table
 from tests.conftest import OPERATOR, new_database
 from tests.support.ledgers import closing, holder, propose
-from tests.support.servers import until
+from tests.support.waiting import until
 
 EXECUTED = Ending(state=ClaimState.EXECUTED, content=Content.of({"sent": True}))
 FAILED = Ending(state=ClaimState.FAILED, content=Content.of("no"), error="the tool ended with failed")

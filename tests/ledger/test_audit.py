@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,14 +12,14 @@ from sqlalchemy import text
 
 from assent import Identity, Outcome, Status, Surface
 from assent.contracts import Request
-from assent.messages import AuditBatch, AuditEntry, AuditEvent, Conclusion
+from assent.messages import AuditBatch, Conclusion
 from ledger import Ledger, audit, verifying
 from ledger.engine import writing
 from tests.conftest import ME, Service, new_database
+from tests.support.audit_entries import NOW, conclusion, entry
+from tests.support.environment import worker_environment
 from tests.support.fork_server import spawn
-from tests.support.servers import until, worker_environment
-
-NOW = datetime(2026, 1, 2, tzinfo=UTC)
+from tests.support.waiting import until
 
 
 async def test_audit_names_actor_surface_payload_and_event(service: Service, tmp_path: Path) -> None:
@@ -72,15 +71,6 @@ async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     assert await ledger.verify() == []
     yield ledger
     await ledger.dispose()
-
-
-def entry(event: str, n: int) -> AuditEntry:
-    return AuditEntry(event=AuditEvent(event), at=NOW + timedelta(seconds=n), once=f"{event}:{n}")
-
-
-def conclusion(approval_id: str, *entries: AuditEntry) -> Conclusion:
-    outcome = Outcome(approval_id=approval_id, status=Status.CANCELLED)
-    return Conclusion(outcome=outcome, entries=entries, judged=(), closed_at=NOW)
 
 
 async def run(ledger: Ledger, *statements: str) -> None:

@@ -20,10 +20,10 @@ from assent.payload import canonical_json, sha256
 from ledger import Ledger, crosscheck
 from ledger.engine import reading, writing
 from tests.conftest import ME, new_database
-from tests.ledger.test_joiners import lost, said
+from tests.support.environment import worker_environment
 from tests.support.fork_server import spawn
+from tests.support.frozen_ledger_calls import lost, said
 from tests.support.ledgers import NOW, propose
-from tests.support.servers import worker_environment
 
 GRANTED = ("kept", "revoked")
 

@@ -17,8 +17,8 @@ from ledger import Ledger, engine, migrate, verifying
 from ledger.engine import reading, snapshot, writing
 from ledger.schema import VERSION
 from tests.conftest import ME, new_database
-from tests.ledger.test_audit import NOW, conclusion, entry
-from tests.support.servers import until
+from tests.support.audit_entries import NOW, conclusion, entry
+from tests.support.waiting import until
 
 Answer = TypeVar("Answer")
 

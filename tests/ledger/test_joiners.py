@@ -16,17 +16,16 @@ from assent import ApprovalHandle, InvalidRequest, RulingKind, names
 from assent.content import Content
 from assent.contracts import Plan, Ruled, Ruling, Status
 from assent.door import parse_request
-from assent.messages import Examination, FrozenCall, Report, ReportKind, Telling, ToolCall
+from assent.messages import Examination, FrozenCall, ReportKind, Telling, ToolCall
 from ledger import ClaimState, Ending, Ledger
 from ledger.engine import writing
 from tests.conftest import ME, OPERATOR, Service, new_database
+from tests.support.frozen_calls import frozen
+from tests.support.frozen_ledger_calls import LOST, lost, said
 from tests.support.ledgers import NOW, closing, ended, holder, propose
-from tests.support.servers import until
 from tests.support.tools import marks
-from tests.workflows.test_reviews import frozen
+from tests.support.waiting import until
 from workers.sweeping import sweep
-
-LOST = Ending(state=ClaimState.UNKNOWN, error="it was lost")
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -36,16 +35,6 @@ async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     yield ledger
     assert not [problem for problem in await ledger.verify() if "settled" in problem]
     await ledger.dispose()
-
-
-async def lost(ledger: Ledger, **more: object) -> Plan:
-    """An approval whose call may have happened, and which ended so."""
-    plan = await propose(ledger, **more)  # type: ignore[arg-type]
-    call, running = ToolCall.of(plan), holder()
-    await ledger.begin(call, running)
-    await ledger.finish(call, running, 1, LOST)
-    await ledger.settle(ended(plan, Status.FROZEN))
-    return plan
 
 
 async def joining(ledger: Ledger, plan: Plan) -> Plan:
@@ -60,14 +49,6 @@ async def met(ledger: Ledger, plan: Plan) -> Plan:
     beginning = await ledger.begin(ToolCall.of(other), holder())
     assert beginning.report is not None
     return other
-
-
-def said(plan: Plan, kind: RulingKind | None = None, report: ReportKind | None = None, **more: object) -> Examination:
-    call = FrozenCall.of(plan, ToolCall.of(plan), decided_by=ME, error=None, frozen_at=NOW)
-    ruling = (
-        Ruling(kind=kind, operator=OPERATOR, reason="I looked", ruling_id=uuid.uuid4().hex, **more) if kind else None
-    )
-    return Examination(frozen=call, ruling=ruling, report=Report(kind=report) if report else None, now=NOW)
 
 
 async def test_who_joins_after_the_ruling_was_committed_finds_it(ledger: Ledger) -> None:

@@ -27,9 +27,10 @@ from ledger.engine import writing
 from ledger.schema import metadata
 from tests.conftest import HEARTBEAT, ME, OPERATOR, new_database
 from tests.support import servers
+from tests.support.environment import ROOT
 from tests.support.ledgers import propose
-from tests.support.servers import ROOT, until
 from tests.support.tools import leave_mark, marks
+from tests.support.waiting import until
 from tests.support.web import write_tokens
 from workers import api
 from workers.approvals import approvals_worker

@@ -12,16 +12,7 @@ import pytest
 from assent import Identity
 from assent.content import Content
 from assent.contracts import Permission, Plan, Risk, Ruling, RulingKind, Settlement, Status
-from assent.messages import (
-    AuditEntry,
-    AuditEvent,
-    Examination,
-    FrozenCall,
-    Release,
-    Report,
-    ReportKind,
-    ToolCall,
-)
+from assent.messages import AuditEntry, AuditEvent, Examination, FrozenCall, Release, Report, ReportKind, ToolCall
 from assent.payload import sha256
 from ledger import ClaimState, Ending, Ledger
 from tests.conftest import new_database

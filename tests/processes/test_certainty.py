@@ -16,12 +16,11 @@ from assent import ApprovalHandle, RulingKind, RulingRefused, names
 from assent.contracts import Ruling
 from assent.tools import registry
 from tests.conftest import ME, OPERATOR, Service, accepted, new_database, open_service
-from tests.processes.test_deaths import Call
 from tests.support import servers
-from tests.support.servers import until
 from tests.support.stepped_clock import SteppedClock
 from tests.support.tools import marks
-from tests.support.worker_processes import WorkerProcesses
+from tests.support.waiting import until
+from tests.support.worker_processes import Call, WorkerProcesses
 from workers.approvals import approvals_worker
 from workers.tools import tool_workers
 

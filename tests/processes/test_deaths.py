@@ -15,7 +15,8 @@ from assent import ApprovalHandle
 from tests.conftest import ME, decision, new_database, open_service
 from tests.support import servers
 from tests.support.tools import marks
-from tests.support.worker_processes import Proxy, WorkerProcesses
+from tests.support.waiting import until
+from tests.support.worker_processes import Call, Proxy, WorkerProcesses
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -28,26 +29,6 @@ async def processes(
         processes = WorkerProcesses(service, temporal_address, tmp_path)
         stack.push_async_callback(processes.close)
         yield processes
-
-
-class Call:
-    """A gated call: it leaves a mark, then waits until the test lets it end."""
-
-    def __init__(self, tmp_path: Path) -> None:
-        self.path, self._gate = tmp_path / "marks", tmp_path / "gate"
-
-    async def ask(self, processes: WorkerProcesses, tool: str = "gated", **more: str) -> ApprovalHandle:
-        arguments = {"path": str(self.path), "gate": str(self._gate), **more}
-        return await processes.gate.request(tool, arguments, requester=ME)
-
-    async def begun(self, times: int = 1) -> None:
-        async def marked() -> bool | None:
-            return marks(self.path) == times or None
-
-        await servers.until(marked)
-
-    def let_end(self) -> None:
-        self._gate.touch()
 
 
 @pytest.fixture
@@ -140,7 +121,7 @@ async def test_stopped_past_its_heartbeat_and_continued_it_changes_nothing_and_i
     async def kept() -> bool | None:
         return await processes.late_results(handle) == ["executed"] or None
 
-    await servers.until(kept)
+    await until(kept)
     await processes.claim(handle, "unknown")
     assert (await handle.outcome()).status == "frozen"
     assert marks(call.path) == 1

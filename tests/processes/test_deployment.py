@@ -17,8 +17,8 @@ from ledger import Ledger
 from tests.support import servers
 from tests.support.deployment import Deployment, opened_deployment, said
 from tests.support.feishu_service import buttons
-from tests.support.servers import until
 from tests.support.tools import marks
+from tests.support.waiting import until
 from tests.support.worker_processes import Proxy
 
 IN_TIME = None

@@ -23,6 +23,7 @@ from click.testing import CliRunner
 from assent import Assent, Identity
 from assent.command import cli
 from tests.support import servers
+from tests.support.environment import worker_environment
 from tests.support.feishu_service import buttons
 from workers import api, webhook
 from workers.dev import Place
@@ -50,7 +51,7 @@ class Dev:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 process_group=0,
-                env=servers.worker_environment(**environment, **self._environment),
+                env=worker_environment(**environment, **self._environment),
             )
 
     @property

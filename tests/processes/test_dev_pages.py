@@ -22,8 +22,8 @@ from simulator.guard import objection as simulator_objection
 from tests.support import servers
 from tests.support.chromium import chromium
 from tests.support.http_server import Server, listening
-from tests.support.servers import until
 from tests.support.slow_requests import door
+from tests.support.waiting import until
 from workers import dev, ui_guard
 from workers.dev import Place
 from workers.edge import Edge

@@ -15,12 +15,11 @@ import pytest
 
 from assent import Assent
 from tests.conftest import ME, Service, new_database, open_service
-from tests.processes.test_workers import is_one_sentence, run
 from tests.support import servers
+from tests.support.environment import ROOT, worker_environment
 from tests.support.fork_server import spawn
-from tests.support.servers import ROOT
 from tests.support.web import write_tokens
-from tests.support.worker_processes import Process
+from tests.support.worker_processes import Process, is_one_sentence, run
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +38,7 @@ async def api(service: Service, address: str, directory: Path) -> AsyncIterator[
     log = directory / "api.log"
     running = await spawn(
         *("-m", "workers.api"),
-        env=servers.worker_environment(
+        env=worker_environment(
             TEMPORAL_ADDRESS=address,
             TEMPORAL_NAMESPACE=service.client.namespace,
             ASSENT_DATABASE_URL=service.settings.database_url,

@@ -16,8 +16,8 @@ from tests.faults.environments import SAMPLED, Environment, Workspace
 from tests.faults.plans import Blow, drawn
 from tests.faults.running import run_seeds
 from tests.faults.table import TABLE, Fault, Moment, Seen
-from tests.ledger.test_claims import EXECUTED, NOW, UNKNOWN, closing, consent, holder, ledger
 from tests.support import servers
+from tests.support.claims import EXECUTED, NOW, UNKNOWN, closing, consent, holder, ledger
 
 __all__ = ["ledger"]
 

@@ -12,8 +12,8 @@ import pytest
 from assent import ApprovalHandle, Decision, DecisionKind, Identity, Stage, State, Verdict
 from tests.conftest import ME, new_database, open_service
 from tests.support import servers
-from tests.support.servers import until
 from tests.support.tools import CHIEFS, PEOPLE, marks
+from tests.support.waiting import until
 from tests.support.worker_processes import Process, WorkerProcesses
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
@@ -11,31 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ME, new_database, open_service
-from tests.processes.test_deaths import Call
 from tests.support import servers
-from tests.support.fork_server import spawn
-from tests.support.servers import ROOT
 from tests.support.tools import marks
-from tests.support.worker_processes import WorkerProcesses
+from tests.support.waiting import until
+from tests.support.worker_processes import Call, WorkerProcesses, is_one_sentence, run
 
 GOOD_TOOLS = "tests.support.tools"
-
-
-async def run(module: str, **environment: str) -> tuple[int | None, str]:
-    """Run a worker that ends by itself; its exit code and all that it said."""
-    process = await spawn(
-        *("-m", module),
-        env=servers.worker_environment(**environment),
-        cwd=ROOT,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    said, _ = await asyncio.wait_for(process.communicate(), 300)
-    return process.returncode, said.decode()
-
-
-def is_one_sentence(said: str) -> bool:
-    return "Traceback" not in said and len(said.strip().splitlines()) == 1
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +120,7 @@ async def test_sigterm_drains_what_was_begun_and_takes_nothing_new(processes: Wo
     async def draining() -> bool | None:
         return "draining" in leaving.said() or None
 
-    await servers.until(draining)
+    await until(draining)
     later = await other.ask(processes)
     other.let_end()
     await processes.approve(later)
@@ -164,7 +144,7 @@ async def test_a_second_sigterm_leaves_at_once_and_the_ledger_knows(processes: W
     async def draining() -> bool | None:
         return "draining" in leaving.said() or None
 
-    await servers.until(draining)
+    await until(draining)
     leaving.send(signal.SIGTERM)
     assert await leaving.ended() == 1
     call.let_end()

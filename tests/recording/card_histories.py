@@ -11,10 +11,10 @@ from temporalio.testing import TimeSkipper
 from assent import ApprovalHandle, Assent, Identity, names
 from ledger import MessageKind
 from tests.conftest import OPERATOR
+from tests.support import bundles
 from tests.support.feishu_service import OUTSIDER, REQUESTER, Agent, FeishuService
-from tests.support.servers import until
 from tests.support.simulated_feishu import served
-from tests.workflows import test_bundles
+from tests.support.waiting import until
 
 CardPath = Callable[[FeishuService, Path], Awaitable[str]]
 CARD_PATHS: dict[str, CardPath] = {}
@@ -232,15 +232,15 @@ async def bundled_calls(feishu: FeishuService, directory: Path) -> tuple[Approva
     gate = {"path": str(directory / "marks"), "gate": str(directory / "gate")}
     calls = ({"tool": "gated", "arguments": gate}, {"tool": "mark", "arguments": {"path": str(directory / "marks")}})
     slow, other = await feishu.service.gate.request_many(calls, requester=REQUESTER)
-    card = await test_bundles.shared_card(feishu, slow)
-    assert await test_bundles.decide(feishu, other, card, "reject") == "accepted"
+    card = await bundles.shared_card(feishu, slow)
+    assert await bundles.decide(feishu, other, card, "reject") == "accepted"
     await other.outcome()
-    assert await test_bundles.decide(feishu, slow, card) == "accepted"
-    await test_bundles.shared_card(feishu, slow, "It is running now")
+    assert await bundles.decide(feishu, slow, card) == "accepted"
+    await bundles.shared_card(feishu, slow, "It is running now")
     (directory / "gate").touch()
     await slow.outcome()
-    await test_bundles.finished(feishu, slow)
-    return slow, names.bundle_workflow(await test_bundles.bundle_of(feishu, slow))
+    await bundles.finished(feishu, slow)
+    return slow, names.bundle_workflow(await bundles.bundle_of(feishu, slow))
 
 
 @path
@@ -259,7 +259,7 @@ async def bundle_in_vain(feishu: FeishuService, directory: Path) -> str:
     await feishu.chat.misbehave({"on": "send", "kind": "5xx"})
     calls = [{"tool": "mark", "arguments": {"path": str(directory / name)}} for name in "ab"]
     handles = await feishu.service.gate.request_many(calls, requester=REQUESTER)
-    bundle_id = await test_bundles.bundle_of(feishu, handles[0])
+    bundle_id = await bundles.bundle_of(feishu, handles[0])
 
     async def given_up() -> bool:
         return all([await own(feishu, each) for each in handles])
@@ -268,7 +268,7 @@ async def bundle_in_vain(feishu: FeishuService, directory: Path) -> str:
     await feishu.chat.behave()
     for handle in handles:
         await clicked(feishu, handle)
-    await test_bundles.finished(feishu, handles[0])
+    await bundles.finished(feishu, handles[0])
     return names.bundle_workflow(bundle_id)
 
 
@@ -287,14 +287,14 @@ async def bundle_revived(feishu: FeishuService, directory: Path) -> str:
     """Its bundle was ended by hand after the card was sent."""
     calls = [{"tool": "mark", "arguments": {"path": str(directory / name)}} for name in "ab"]
     first, second = await feishu.service.gate.request_many(calls, requester=REQUESTER)
-    card = await test_bundles.shared_card(feishu, first)
-    workflow = names.bundle_workflow(await test_bundles.bundle_of(feishu, first))
-    assert await test_bundles.decide(feishu, first, card) == "accepted"
+    card = await bundles.shared_card(feishu, first)
+    workflow = names.bundle_workflow(await bundles.bundle_of(feishu, first))
+    assert await bundles.decide(feishu, first, card) == "accepted"
     await first.outcome()
     await feishu.service.client.get_workflow_handle(workflow).terminate("by hand")
-    assert await test_bundles.decide(feishu, second, card) == "accepted"
+    assert await bundles.decide(feishu, second, card) == "accepted"
     await second.outcome()
-    await test_bundles.finished(feishu, first)
+    await bundles.finished(feishu, first)
     return names.approval_workflow(second.id)
 
 
@@ -302,8 +302,8 @@ async def bundle_revived(feishu: FeishuService, directory: Path) -> str:
 async def bundle_continuing_as_new(feishu: FeishuService, directory: Path) -> str:
     calls = [{"tool": "mark", "arguments": {"path": str(directory / name)}} for name in "ab"]
     handles = await feishu.service.gate.request_many(calls, requester=REQUESTER)
-    card = await test_bundles.shared_card(feishu, handles[0])
-    bundle_id = await test_bundles.bundle_of(feishu, handles[0])
+    card = await bundles.shared_card(feishu, handles[0])
+    bundle_id = await bundles.bundle_of(feishu, handles[0])
     workflow = feishu.service.client.get_workflow_handle(names.bundle_workflow(bundle_id))
     first = (await workflow.describe()).run_id
 
@@ -313,10 +313,10 @@ async def bundle_continuing_as_new(feishu: FeishuService, directory: Path) -> st
 
     await until(continued)
     for handle in handles:
-        assert await test_bundles.decide(feishu, handle, card) == "accepted"
+        assert await bundles.decide(feishu, handle, card) == "accepted"
         await handle.outcome()
-    await test_bundles.finished(feishu, handles[0])
-    assert test_bundles.values((await test_bundles.shared_card(feishu, handles[0]))["content"]) == []
+    await bundles.finished(feishu, handles[0])
+    assert bundles.values((await bundles.shared_card(feishu, handles[0]))["content"]) == []
     return f"{names.bundle_workflow(bundle_id)}#{first}"
 
 

@@ -12,8 +12,8 @@ from ledger import MessageKind
 from tests.conftest import ME, OPERATOR, Service
 from tests.recording.card_histories import CARD_PATHS, CardPath
 from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService
-from tests.support.servers import until
 from tests.support.tools import CHIEFS, PEOPLE
+from tests.support.waiting import until
 
 ConsentPath = Callable[[Service, str], Awaitable[str]]
 CONSENT_PATHS: dict[str, ConsentPath] = {}

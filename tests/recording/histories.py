@@ -29,7 +29,8 @@ from tests.recording.card_histories import CARD_PATHS
 from tests.recording.consent_histories import CONSENT_PATHS
 from tests.support import servers
 from tests.support.feishu_service import open_feishu_service
-from tests.workflows.test_conversations import purge
+from tests.support.temporal_operations import purge
+from tests.support.waiting import until
 
 HISTORIES = Path(__file__).parents[1] / "histories"
 LONG_HISTORY = 100_000
@@ -295,7 +296,7 @@ async def grown_long(service: Service, directory: str) -> tuple[ApprovalHandle, 
     async def continued() -> bool | None:
         return (await workflow.describe()).run_id != first or None
 
-    await servers.until(continued)
+    await until(continued)
     return handle, first
 
 

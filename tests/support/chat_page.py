@@ -16,16 +16,7 @@ from unittest.mock import patch
 from urllib.parse import urlsplit
 
 import httpx
-from playwright.async_api import (
-    Browser,
-    BrowserContext,
-    ConsoleMessage,
-    Dialog,
-    Locator,
-    Page,
-    Request,
-    expect,
-)
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Dialog, Locator, Page, Request, expect
 from temporalio.client import Client
 
 import simulator
@@ -35,9 +26,10 @@ from cards import Wording
 from ledger import Reader
 from tests.conftest import HEARTBEAT, Service, new_database, open_service
 from tests.support.chromium import chromium
+from tests.support.environment import ROOT, worker_environment
 from tests.support.feishu_service import APP, Chat, settings_of
 from tests.support.fork_server import spawn
-from tests.support.servers import ROOT, free_port, worker_environment
+from tests.support.servers import free_port
 from tests.support.simulated_feishu import served
 from tests.support.web import write_tokens
 from tests.support.worker_processes import Process

@@ -17,11 +17,13 @@ import simulator
 from assent import ApprovalHandle
 from cards import Wording
 from tests.conftest import new_database, open_service
+from tests.support.environment import ROOT, worker_environment
 from tests.support.feishu_service import APP, Chat, FeishuService, settings_of
 from tests.support.fork_server import spawn
-from tests.support.servers import ROOT, connect, until, worker_environment
+from tests.support.servers import connect
 from tests.support.simulated_feishu import served
 from tests.support.tools import marks
+from tests.support.waiting import until
 from tests.support.web import write_tokens
 from tests.support.worker_processes import Process
 from workers import webhook

@@ -19,8 +19,8 @@ from assent.contracts import Surface
 from ledger import MessageKind, Slot
 from tests.conftest import Service, new_database, open_service
 from tests.support.patience import PATIENCE
-from tests.support.servers import until
 from tests.support.simulated_feishu import served
+from tests.support.waiting import until
 
 APP: dict[str, Any] = {
     "app_id": "cli_assent",

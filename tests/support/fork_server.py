@@ -31,7 +31,7 @@ from typing import IO, NamedTuple, NoReturn, TypeAlias
 
 from temporalio.worker._worker import load_default_build_id
 
-from tests.support.servers import ROOT
+from tests.support.environment import ROOT
 
 _ADDRESS = "TEST_FORK_SERVER"
 _NEEDED = (

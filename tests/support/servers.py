@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
 from assent import names
+from tests.support.waiting import until
 
-Answer = TypeVar("Answer")
-
-ROOT = Path(__file__).parents[2]
 NAMESPACES = 144
 """How many Temporal namespaces the test server offers, so that each service of a test has one to itself."""
 _SETTINGS = (
@@ -129,22 +125,3 @@ class PostgresServer:
     def stop(self) -> None:
         self._server.cleanup()
         shutil.rmtree(self._directory, ignore_errors=True)
-
-
-async def until(ask: Callable[[], Awaitable[Answer | None]], seconds: float = 300) -> Answer:
-    """Ask again until there is an answer, at first often, then less so; a test that waits in vain fails loudly."""
-    pause = 0.02
-    async with asyncio.timeout(seconds):
-        while True:
-            answer = await ask()
-            if answer is not None and answer is not False:
-                return answer
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.3, 0.15)
-
-
-def worker_environment(**more: str) -> dict[str, str]:
-    """The environment of a process under test: nothing of the developer's own Temporal or Assent settings."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("ASSENT_", "TEMPORAL_"))}
-    clean.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of processes need not compile the same modules each
-    return {**clean, "PYTHONUNBUFFERED": "1", **more}

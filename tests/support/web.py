@@ -150,3 +150,11 @@ def signed(body: bytes, *, key: str = KEY, age: float = 0) -> dict[str, str]:
         "X-Lark-Signature": signature,
         "Content-Type": "application/json",
     }
+
+
+def is_problem(answer: httpx.Response, status: int, code: str) -> bool:
+    found = answer.json()
+    assert answer.headers["content-type"] == "application/problem+json", answer.text
+    assert found["type"].endswith(code), answer.text
+    assert all(found[member] for member in ("title", "detail", "certain", "advice")), answer.text
+    return (answer.status_code, found["status"], found["code"]) == (status, status, code)

@@ -13,10 +13,12 @@ from sqlalchemy import text
 from assent import ApprovalHandle, Assent, State, names
 from ledger import Ledger
 from ledger.engine import writing
-from tests.conftest import HEARTBEAT, Service, accepted
+from tests.conftest import HEARTBEAT, ME, Service, accepted
+from tests.support.environment import ROOT, worker_environment
 from tests.support.fork_server import Started, spawn
-from tests.support.servers import ROOT, until, worker_environment
 from tests.support.stepped_clock import SteppedClock
+from tests.support.tools import marks
+from tests.support.waiting import until
 
 
 class Process:
@@ -184,3 +186,40 @@ class WorkerProcesses:
                 await connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
                 await connection.execute(text("LOCK TABLE claims, approvals, audit IN EXCLUSIVE MODE"))
             yield
+
+
+class Call:
+    """A gated call: it leaves a mark, then waits until the test lets it end."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.path, self._gate = tmp_path / "marks", tmp_path / "gate"
+
+    async def ask(self, processes: WorkerProcesses, tool: str = "gated", **more: str) -> ApprovalHandle:
+        arguments = {"path": str(self.path), "gate": str(self._gate), **more}
+        return await processes.gate.request(tool, arguments, requester=ME)
+
+    async def begun(self, times: int = 1) -> None:
+        async def marked() -> bool | None:
+            return marks(self.path) == times or None
+
+        await until(marked)
+
+    def let_end(self) -> None:
+        self._gate.touch()
+
+
+async def run(module: str, **environment: str) -> tuple[int | None, str]:
+    """Run a worker that ends by itself; its exit code and all that it said."""
+    process = await spawn(
+        *("-m", module),
+        env=worker_environment(**environment),
+        cwd=ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await asyncio.wait_for(process.communicate(), 300)
+    return process.returncode, said.decode()
+
+
+def is_one_sentence(said: str) -> bool:
+    return "Traceback" not in said and len(said.strip().splitlines()) == 1

@@ -18,7 +18,8 @@ from assent import names, strict_json
 from tests.conftest import ME, new_database, open_service
 from tests.support import servers
 from tests.support.tools import marks
-from tests.support.web import Web
+from tests.support.waiting import until
+from tests.support.web import Web, is_problem
 from workers.edge import MAX_BODY
 
 NARROW = {"open_id": "ou_narrow"}
@@ -66,14 +67,6 @@ async def is_started(web: Web, approval_id: str) -> bool:
         if error.status is RPCStatusCode.NOT_FOUND:
             return False
         raise
-
-
-def is_problem(answer: httpx.Response, status: int, code: str) -> bool:
-    found = answer.json()
-    assert answer.headers["content-type"] == "application/problem+json", answer.text
-    assert found["type"].endswith(code), answer.text
-    assert all(found[member] for member in ("title", "detail", "certain", "advice")), answer.text
-    return (answer.status_code, found["status"], found["code"]) == (status, status, code)
 
 
 # Asking and waiting
@@ -416,7 +409,7 @@ async def test_lists_hold_only_what_the_token_may_see(web: Web, tmp_path: Path) 
     async def all_there() -> bool | None:
         return {view["approval_id"] for view in (own, *foreign)} <= await listed("agent", "&status=pending") or None
 
-    await servers.until(all_there)
+    await until(all_there)
     narrow = await listed("narrow")
     assert own["approval_id"] in narrow
     assert narrow.isdisjoint(view["approval_id"] for view in foreign)

@@ -16,8 +16,8 @@ from assent import ApprovalHandle, Identity, names
 from tests.conftest import ME, OPERATOR, new_database, open_service
 from tests.support import servers
 from tests.support.tools import marks
-from tests.support.web import Web
-from tests.workers.test_api import is_problem
+from tests.support.waiting import until
+from tests.support.web import Web, is_problem
 from workers.sweeping import sweep
 
 OPERATING = {"open_id": OPERATOR.open_id}
@@ -115,7 +115,7 @@ async def test_what_a_token_may_not_ask_for_looks_like_nothing(web: Web, tmp_pat
     async def both() -> bool:
         return {foreign.id, own.id} <= {*await listed("agent")}
 
-    await servers.until(both)
+    await until(both)
     assert foreign.id not in await listed("narrow_operator")
     assert own.id in await listed("narrow_operator")
     assert await listed("nothing") == []
@@ -184,9 +184,9 @@ async def test_a_call_whose_approval_was_ended_by_hand_is_settled_all_the_same(w
     async def swept() -> bool:
         return await sweep(web.service.client, web.service.ledger) > 0
 
-    await servers.until(began)
+    await until(began)
     await web.service.client.get_workflow_handle(names.approval_workflow(handle.id)).terminate()
-    await servers.until(swept)
+    await until(swept)
     gate.touch()
     async with web.http() as http:
         still = await http.get(f"/v1/approvals/{handle.id}/settlement?wait=1")

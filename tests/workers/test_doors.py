@@ -23,9 +23,9 @@ from assent.settings import Settings
 from assent.watched import Watched
 from ledger import Reader
 from tests.conftest import ME, OPERATOR, Service
-from tests.support.servers import until
+from tests.support.frozen_calls import frozen
+from tests.support.waiting import until
 from tests.support.web import Web, web_of_its_own, write_tokens
-from tests.workflows.test_reviews import frozen
 from workers import api
 from workers.tokens import Tokens
 

@@ -22,10 +22,11 @@ from assent.settings import Settings
 from cards import Verifier, Wording
 from tests.conftest import Service, new_database, open_service
 from tests.support import servers
+from tests.support.environment import ROOT, worker_environment
 from tests.support.feishu_service import APP, OUTSIDER, REQUESTER, Chat, settings_of
 from tests.support.fork_server import spawn
-from tests.support.servers import ROOT, until, worker_environment
 from tests.support.simulated_feishu import served
+from tests.support.waiting import until
 from tests.support.worker_processes import Process
 from workers import longconn, process
 from workers.longconn import Deaf, Desk, Line

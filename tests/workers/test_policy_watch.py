@@ -25,8 +25,8 @@ from ledger import Ledger
 from tests import conftest
 from tests.conftest import Service, new_database
 from tests.support.policies import ME, manifest, plan, rule
-from tests.support.servers import until
 from tests.support.tools import marks
+from tests.support.waiting import until
 from workers import policy
 from workers.process import Misconfigured
 

@@ -20,6 +20,7 @@ from tests.conftest import ME, Service, new_database, open_service
 from tests.support import servers
 from tests.support.feishu_service import open_feishu_service
 from tests.support.ledgers import NOW, propose
+from tests.support.waiting import until
 from tests.support.web import Web
 from workers.rates import Rates
 
@@ -193,7 +194,7 @@ async def test_too_many_open_requests_are_429_and_nobody_is_asked(web: Web, tmp_
         async def let_in() -> bool:
             return (await http.post("/v1/approvals", json=call(tmp_path))).status_code == 201
 
-        await servers.until(let_in)
+        await until(let_in)
 
 
 async def test_of_many_at_once_through_two_processes_no_more_are_open_than_may_be(web: Web, tmp_path: Path) -> None:

@@ -23,13 +23,15 @@ from temporalio.service import RPCError, RPCStatusCode
 from assent import ApprovalHandle, Identity, Ruled, RulingRefused, names
 from cards import Verifier, Wording
 from ledger import MessageKind
-from tests.assent.test_command_line import CommandLine
 from tests.conftest import OPERATOR
 from tests.support import servers
+from tests.support.command_line import CommandLine
+from tests.support.environment import worker_environment
 from tests.support.feishu_service import REQUESTER, FeishuService, buttons, open_feishu_service
+from tests.support.temporal_operations import purge
 from tests.support.tools import marks
+from tests.support.waiting import until
 from tests.support.web import APP_ID, TENANT, Web, click_event, sealed, signed
-from tests.workflows.test_conversations import purge
 from workers.longconn import Desk
 
 WORDING = Wording.load()
@@ -82,7 +84,7 @@ async def town(
     async with AsyncExitStack() as stack:
         feishu = await open_feishu_service(stack, client, directory, operators=(OPERATOR, ANOTHER))
         verifier = Verifier(app_id=APP_ID, tenant_key=TENANT, encrypt_key=None, verification_token="unused")
-        environment = servers.worker_environment(TEMPORAL_ADDRESS=temporal_address, TEMPORAL_NAMESPACE=client.namespace)
+        environment = worker_environment(TEMPORAL_ADDRESS=temporal_address, TEMPORAL_NAMESPACE=client.namespace)
         yield Town(
             feishu=feishu,
             web=Web(feishu.service, directory),
@@ -102,7 +104,7 @@ async def frozen(town: Town, path: Path) -> Case:
     async def shown() -> Any:
         return next(iter(await feishu.chat.cards(handle.id, MessageKind.REVIEW)), None)
 
-    card = await servers.until(shown)
+    card = await until(shown)
     await purge(feishu.service, handle.id)
     return Case(handle, names.review_workflow(str(outcome.idempotency_key)), str(outcome.payload_sha256), card)
 

@@ -15,8 +15,9 @@ import psutil
 import pytest
 import uvicorn
 
-from tests.support.servers import until, worker_environment
+from tests.support.environment import worker_environment
 from tests.support.slow_requests import HALVES, door, half_open
+from tests.support.waiting import until
 from workers import edge
 
 

@@ -21,11 +21,11 @@ from ledger import Orphan, Untold
 from tests.conftest import ME, OPERATOR, Service, accepted, new_database, open_service
 from tests.support import servers
 from tests.support.feishu_service import REQUESTER, Agent, buttons, open_feishu_service
-from tests.support.servers import until
+from tests.support.frozen_calls import frozen
 from tests.support.simulated_feishu import served
+from tests.support.temporal_operations import purge
 from tests.support.tools import marks
-from tests.workflows.test_conversations import purge
-from tests.workflows.test_reviews import frozen
+from tests.support.waiting import until
 from workers import sweeping
 from workers.sweeping import end_gone, sweep
 

@@ -17,6 +17,7 @@ from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import servers
 from tests.support.feishu_service import FeishuService, buttons, open_feishu_service
+from tests.support.waiting import until
 from tests.support.web import APP_ID, TENANT, Web, click_event, sealed, signed
 from workers.longconn import Desk
 
@@ -39,7 +40,7 @@ class Door:
         async def shown() -> Any:
             return next(iter(await self.feishu.chat.cards(handle.id, MessageKind.REVIEW)), None)
 
-        return handle, await servers.until(shown)
+        return handle, await until(shown)
 
     async def press(
         self, door: str, card: Any, ruling: str, who: str = str(OPERATOR.open_id), value: Any = None, **form: str

@@ -28,10 +28,10 @@ from cards.controls import VALUE_VERSION
 from cards.elements import tags, weight
 from cards.framing import MOST_BYTES, MOST_TAGS
 from ledger import Ledger, Record
-from tests.cards.test_approvals import plan
 from tests.support import servers
+from tests.support.cards import plan
 from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, open_feishu_service
-from tests.support.servers import until
+from tests.support.waiting import until
 from tests.support.web import TENANT, Web, click_event, sealed, signed
 from workers.clicks import answer_revoke
 from workers.longconn import Desk

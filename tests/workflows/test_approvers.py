@@ -8,16 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from assent import ApprovalHandle, Identity, Verdict
+from assent import Identity
 from tests.conftest import ME, Service
+from tests.support.deciding import STRANGER, said
 from tests.support.tools import CHIEFS, PEOPLE, marks
-
-STRANGER = Identity(open_id="ou_stranger")
-
-
-async def said(handle: ApprovalHandle, actor: Identity, kind: str = "approve", **more: object) -> Verdict:
-    state = await handle.state()
-    return await handle.decide(kind, actor=actor, payload_sha256=state.payload_sha256, **more)  # type: ignore[arg-type]
 
 
 async def test_three_must_agree_and_nobody_counts_twice(service: Service, tmp_path: Path) -> None:

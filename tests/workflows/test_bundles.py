@@ -18,12 +18,13 @@ from assent import ApprovalHandle, InvalidRequest, names
 from assent.contracts import Identity
 from assent.tools import registry
 from cards import BundleClick, Wording, parse_event
-from ledger import MessageKind, bundle_slot
+from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import servers
+from tests.support.bundles import bundle_of, decide, finished, shared_card, shared_cards, values
 from tests.support.feishu_service import APP, OUTSIDER, REQUESTER, FeishuService, open_feishu_service
-from tests.support.servers import until
 from tests.support.tools import marks
+from tests.support.waiting import until
 from workers.approvals import approvals_worker, outbound_worker
 from workers.clicks import answer_bundle
 from workers.tools import tool_workers
@@ -53,40 +54,6 @@ def call(directory: Path, tool: str = LOW, **arguments: Any) -> dict[str, Any]:
 
 async def ask(feishu: FeishuService, *calls: dict[str, Any], **shared: Any) -> list[ApprovalHandle]:
     return await feishu.service.gate.request_many(calls, **{"requester": REQUESTER, "chat_id": "oc_team", **shared})
-
-
-async def bundle_of(feishu: FeishuService, handle: ApprovalHandle) -> str:
-    async def planned() -> str | None:
-        plan = await feishu.service.ledger.plan(handle.id)
-        return plan.bundle_id if plan else None
-
-    return await until(planned)
-
-
-async def shared_cards(feishu: FeishuService, handle: ApprovalHandle) -> list[dict[str, Any]]:
-    bundle_id = await bundle_of(feishu, handle)
-    own = {bundle_slot(bundle_id, place).uuid for place in range(5)}
-    return [message for message in await feishu.chat.messages() if message["uuid"] in own]
-
-
-async def shared_card(feishu: FeishuService, handle: ApprovalHandle, word: str = "") -> dict[str, Any]:
-    """The card that the calls share, once it says this."""
-
-    async def there() -> dict[str, Any] | None:
-        found = await shared_cards(feishu, handle)
-        return found[0] if found and word in str(found[0]["content"]) else None
-
-    return await until(there)
-
-
-def values(card: Any) -> list[dict[str, Any]]:
-    """What the buttons of a card send."""
-    if isinstance(card, list):
-        return [value for item in card for value in values(item)]
-    if not isinstance(card, dict):
-        return []
-    own = [each["value"] for each in card.get("behaviors", ()) if each.get("type") == "callback"]
-    return own + [value for item in card.values() for value in values(item)]
 
 
 def decisions(card: dict[str, Any], handle: ApprovalHandle) -> set[str]:
@@ -122,21 +89,6 @@ async def approve_all(feishu: FeishuService, click: BundleClick) -> str:
     answer = await answer_bundle(feishu.service.gate, click, WORDING, within=60)
     text: str = answer["toast"]["content"]
     return text
-
-
-async def decide(feishu: FeishuService, handle: ApprovalHandle, card: dict[str, Any], kind: str = "approve") -> str:
-    [value] = [
-        value
-        for value in values(card["content"])
-        if value.get("approval_id") == handle.id and value["decision"] == kind
-    ]
-    single = {**card, "content": {"behaviors": [{"type": "callback", "value": value}]}}
-    return await feishu.click(handle, single, kind)
-
-
-async def finished(feishu: FeishuService, handle: ApprovalHandle) -> None:
-    bundle = feishu.service.client.get_workflow_handle(names.bundle_workflow(await bundle_of(feishu, handle)))
-    await bundle.result()
 
 
 async def test_calls_of_several_risks_share_one_card_and_are_decided_one_by_one(

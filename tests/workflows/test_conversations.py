@@ -7,14 +7,12 @@ import collections
 from pathlib import Path
 
 import pytest
-from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.service import RPCError, RPCStatusCode
 
 from assent import ApprovalConflict, ConversationBusy, names
 from tests.conftest import ME, Service
-from tests.support.servers import until
+from tests.support.temporal_operations import purge
 from tests.support.tools import marks
+from tests.support.waiting import until
 
 
 def own(service: Service, tmp_path: Path) -> str:
@@ -67,24 +65,6 @@ async def test_the_ledger_answers_when_temporal_has_forgotten(service: Service, 
     assert (await late.decide("approve", actor=ME, payload_sha256=digest, event_id="evt_click")).kind == "duplicate"
     assert (await late.decide("approve", actor=ME, payload_sha256=digest)).kind == "already_decided"
     assert (await late.decide("approve", actor=ME, payload_sha256="0" * 64)).kind == "tampered"
-
-
-async def purge(service: Service, approval_id: str) -> None:
-    """What Temporal's retention does in the end. A busy server may take the order back: it is given again."""
-    workflow_id = names.approval_workflow(approval_id)
-    order = DeleteWorkflowExecutionRequest(
-        namespace=service.client.namespace, workflow_execution=WorkflowExecution(workflow_id=workflow_id)
-    )
-
-    async def gone() -> bool:
-        try:
-            await service.client.workflow_service.delete_workflow_execution(order)
-            await service.client.get_workflow_handle(workflow_id).describe()
-        except RPCError as error:
-            return error.status is RPCStatusCode.NOT_FOUND
-        return False
-
-    await until(gone)
 
 
 async def test_a_busy_conversation_refuses_and_leaves_the_id_free(service: Service, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from assent import ApprovalHandle, Assent, Decision, DecisionKind, State, names
 from tests.conftest import ME, Service, new_database, open_service
 from tests.support import servers
 from tests.support.tools import marks
+from tests.support.waiting import until
 from workers.approvals import approvals_worker
 from workers.tools import tool_workers
 
@@ -62,7 +63,7 @@ async def passed(moment: datetime) -> None:
     async def is_past() -> bool | None:
         return datetime.now(UTC) > moment or None
 
-    await servers.until(is_past)
+    await until(is_past)
 
 
 async def left_alone(service: Service, tmp_path: Path) -> tuple[ApprovalHandle, State, datetime]:

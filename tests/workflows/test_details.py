@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from assent.contracts import Phase, RulingKind, Settlement, State, Surface
-from assent.messages import Examined, LateResult, Sight
+from assent.contracts import Phase, State
+from assent.messages import Examined
 from assent.payload import canonical_payload
-from tests.cards.test_approvals import plan
-from tests.cards.test_reviews import frozen
 from tests.conftest import ME
+from tests.support.cards import plan
+from tests.support.examinations import examined, settled
+from tests.support.review_cards import frozen
 from workflows.details import details, review_page
-
-NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def state(arguments: dict[str, Any], **more: Any) -> State:
@@ -64,34 +62,6 @@ def test_nothing_becomes_markup(attack: str) -> None:
     said = state({}, reason=attack, warnings=(attack,))
     for page in (details(said), review_page(frozen(plan(), error=attack), examined(attack), settled(attack))):
         assert attack not in page
-
-
-def examined(said: str) -> Examined:
-    late = LateResult(state="failed", at=NOW, worker="w", content=None, error=said)
-    sight = Sight(
-        consent="inv-1",
-        state="unknown",
-        attempt=1,
-        worker=said,
-        began_at=NOW,
-        ended_at=None,
-        error=said,
-        body_ended=False,
-        late=(late, late.model_copy(update={"content": json.dumps(said), "error": None})),
-    )
-    return Examined(sights=(sight,))
-
-
-def settled(said: str) -> Settlement:
-    return Settlement(
-        approval_id="inv-1",
-        kind=RulingKind.EXECUTED,
-        surface=Surface.FEISHU,
-        settled_at=NOW,
-        settled_by=ME,
-        reason=said,
-        content=said,
-    )
 
 
 def test_a_long_cell_says_what_it_leaves_out() -> None:

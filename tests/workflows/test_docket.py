@@ -32,9 +32,9 @@ from assent.policy import Effective, objection
 from ledger import Ledger
 from tests.conftest import ME, Service
 from tests.support import policies
+from tests.support.deciding import STRANGER, said
 from tests.support.ledgers import edited, propose
 from tests.support.tools import CHIEFS, PEOPLE, marks
-from tests.workflows.test_approvers import STRANGER, said
 from workers.desk import told
 from workers.tokens import Agent
 from workflows.docket import Docket

@@ -14,9 +14,9 @@ from assent import names
 from assent.contracts import Decision, DecisionKind, Outcome, Status
 from assent.messages import Conclusion, Supersession, VerdictQuestion, Withdrawal
 from tests.conftest import ME, Service
-from tests.support.servers import until
+from tests.support.temporal_operations import reset
 from tests.support.tools import marks
-from tests.workflows.test_resets import reset
+from tests.support.waiting import until
 
 LONGER_THAN_EVER = 7
 """So many vain attempts take more than the ten seconds for which an execution's outcome is held back."""

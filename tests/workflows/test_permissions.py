@@ -14,8 +14,8 @@ from assent.errors import InvalidTool
 from assent.tools import Registry, registry, tool
 from tests.conftest import ME, OPERATOR, Service
 from tests.support import servers
-from tests.support.servers import until
 from tests.support.tools import marks
+from tests.support.waiting import until
 
 STRANGER = Identity(open_id="ou_stranger")
 

@@ -10,8 +10,8 @@ import pytest
 
 from assent import ApprovalHandle, Identity, State, Verdict
 from tests.conftest import ME, OPERATOR, Service
-from tests.support.servers import until
 from tests.support.tools import marks
+from tests.support.waiting import until
 
 STRANGER = Identity(open_id="ou_stranger")
 

@@ -3,45 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution
-from temporalio.api.enums.v1 import ResetReapplyExcludeType
-from temporalio.api.workflowservice.v1 import (
-    PauseActivityRequest,
-    ResetWorkflowExecutionRequest,
-    UnpauseActivityRequest,
-)
+from temporalio.api.workflowservice.v1 import PauseActivityRequest, UnpauseActivityRequest
 
-from assent import ApprovalHandle, names
+from assent import names
 from tests.conftest import ME, Service
-from tests.support.servers import until
+from tests.support.temporal_operations import purge, reset
 from tests.support.tools import marks
-from tests.workflows.test_conversations import purge
-
-
-async def reset(service: Service, handle: ApprovalHandle, *, nth_task: int, keep_signals: bool) -> None:
-    """Reset a workflow to the end of its nth task."""
-    workflow = service.client.get_workflow_handle(names.approval_workflow(handle.id))
-    tasks = [
-        event.event_id
-        async for event in workflow.fetch_history_events()
-        if event.HasField("workflow_task_completed_event_attributes")
-    ]
-    excluded = [] if keep_signals else [ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL]
-    await service.client.workflow_service.reset_workflow_execution(
-        ResetWorkflowExecutionRequest(
-            namespace=service.client.namespace,
-            workflow_execution=WorkflowExecution(workflow_id=workflow.id),
-            reason="test",
-            workflow_task_finish_event_id=tasks[nth_task],
-            request_id=uuid.uuid4().hex,
-            reset_reapply_exclude_types=excluded,
-        )
-    )
+from tests.support.waiting import until
 
 
 @pytest.mark.parametrize("nth_task", [0, 1, 2])

@@ -16,18 +16,11 @@ from assent.messages import Closing, Examined, Report, ToolCall
 from ledger import Holder, claims
 from ledger.engine import writing
 from tests.conftest import ME, OPERATOR, Service
-from tests.support.servers import until
+from tests.support.frozen_calls import frozen
+from tests.support.temporal_operations import purge
 from tests.support.tools import marks
-from tests.workflows.test_conversations import purge
+from tests.support.waiting import until
 from workers.sweeping import sweep
-
-
-async def frozen(service: Service, path: Path, tool: str = "raises", **asked: Any) -> ApprovalHandle:
-    """An approval whose call may have happened."""
-    arguments = {"path": str(path), **asked.pop("arguments", {})}
-    handle = await service.gate.request(tool, arguments, requester=ME, **asked)
-    assert (await service.decided(handle)).status == "frozen"
-    return handle
 
 
 async def planned(service: Service, handle: ApprovalHandle) -> tuple[Plan, ToolCall]:

@@ -10,8 +10,8 @@ import pytest
 
 from assent import names
 from tests.conftest import ME, Service
-from tests.support.servers import until
 from tests.support.tools import marks
+from tests.support.waiting import until
 
 MALFORMED: list[list[Any]] = [
     [],
@@ -107,7 +107,7 @@ async def test_an_executing_call_can_be_neither_cancelled_nor_superseded(service
     async def begun() -> bool | None:
         return marks(path) == 1 or None
 
-    from tests.support.servers import until
+    from tests.support.waiting import until
 
     await until(begun)
     workflow = service.client.get_workflow_handle(names.approval_workflow(handle.id))

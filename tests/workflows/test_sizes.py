@@ -44,10 +44,10 @@ from assent.messages import (
 )
 from assent.payload import MAX_PAYLOAD_BYTES, sha256
 from tests.conftest import ME, OPERATOR, Service
+from tests.support.frozen_calls import frozen
 from tests.support.hypothesis_settings import unhurried
 from tests.support.ledgers import NOW, call_of
-from tests.support.servers import until
-from tests.workflows.test_reviews import frozen
+from tests.support.waiting import until
 from workflows.bundle import BundleWorkflow
 from workflows.docket import Docket
 from workflows.frozen import FrozenReviewWorkflow

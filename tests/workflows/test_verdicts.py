@@ -14,6 +14,7 @@ from assent import ApprovalHandle, Assent, Decision, DecisionKind, Identity, Sta
 from tests.conftest import ME, Service
 from tests.support import servers
 from tests.support.tools import HAN_MEIMEI, LI_LEI, marks
+from tests.support.waiting import until
 
 PATIENCE = timedelta(minutes=1)
 """Nobody is told "received" here, however busy the machine is."""
@@ -189,7 +190,7 @@ async def events_with_forbid(service: Service, handle: ApprovalHandle) -> list[s
         events = await service.events(handle.id)
         return events if "forbid" in events else None
 
-    return await servers.until(written)
+    return await until(written)
 
 
 async def test_people_are_matched_by_any_shared_identity(service: Service, tmp_path: Path) -> None:

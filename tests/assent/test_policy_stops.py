@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from assent.contracts import Approvers, Execution, Identity, Permission, Plan, ResultReview, Risk
-from assent.policy import Asking, Rules, objection
+from assent.policy import Asking, Effective, Rules, objection
+from tests.support import policies
 from tests.support.policies import ME, grant, manifest, plan, rule
 
 ADA, BOB, EVE = (Identity(open_id=f"ou_{name}", tenant_key="t") for name in ("ada", "bob", "eve"))
@@ -115,3 +116,18 @@ def test_remembered_decision_counts_for_the_one_who_made_it() -> None:
     assert stopped(rule(asks, 'approvers = {people = ["open_id:ou_ada"]}'), remembered) is None
     assert stopped(rule(asks, 'approvers = {people = ["open_id:ou_bob"]}'), remembered) is not None
     assert stopped(rule(asks, BOTH), remembered) is not None
+
+
+def test_a_chat_that_nobody_was_asked_about_is_not_satisfied() -> None:
+    plan = policies.plan(approvers=Approvers())
+    chat = Approvers(kind=Approvers.Kind.CHAT, chat_id="oc_finance")
+    effective = Effective(
+        permission=Permission(execution=Execution.ASK_ALWAYS),
+        approvers=chat,
+        risk=Risk.MEDIUM,
+        **dict.fromkeys(("ttl", "denied", "rule", "remember_for", "remind_after", "escalate_after")),
+        **dict.fromkeys(("result_ttl", "result_fallback")),
+        warnings=(),
+        escalate_to=(),
+    )
+    assert objection(plan, effective, (plan.requester,)) is not None

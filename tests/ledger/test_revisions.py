@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,12 +21,13 @@ from assent.contracts import (
     Judged,
     Permission,
     Plan,
+    Remember,
     Request,
     Stage,
     Status,
     VerdictKind,
 )
-from assent.messages import AuditEntry, AuditEvent, Prepared, ReportKind, ToolCall
+from assent.messages import AuditEntry, AuditEvent, Prepared, Remembering, ReportKind, ToolCall
 from ledger import ClaimState, Ending, Ledger, MessageKind, Reader, Right, Shown, Slot, Twin
 from ledger.engine import writing
 from ledger.schema import claims, revisions
@@ -321,3 +323,19 @@ async def test_verify_finds_an_edit_that_is_not_the_one_audited(ledger: Ledger) 
             update(revisions).where(revisions.c.approval_id == plan.approval_id).values(plan=forged)
         )
     assert finding in await ledger.verify()
+
+
+async def test_what_is_remembered_is_what_was_decided_about(tmp_path: Path) -> None:
+    """A workflow that was reset after prepare knows of no edit; the ledger still does."""
+    ledger = Ledger.open(f"sqlite+aiosqlite:///{tmp_path / 'ledger.db'}")
+    await ledger.upgrade()
+    try:
+        plan = await propose(ledger)
+        await ledger.revise(edited(plan, {"other": 1}), "an edit that the reset undid")
+        said_then = {"scope": Remember.EXACT, "decision": DecisionKind.APPROVE, "actor": ME, "now": datetime.now(UTC)}
+        asked = {"approval_id": plan.approval_id, "payload_sha256": plan.payload_sha256, **said_then}
+        grant = await ledger.remember(Remembering.model_validate(asked))
+        assert grant is not None
+        assert grant.payload_sha256 == plan.payload_sha256
+    finally:
+        await ledger.dispose()

@@ -119,3 +119,29 @@ async def test_fifty_clicks_at_once_never_fall_short_and_never_run_it_twice(
     assert not first[0].is_same_person(first[1])
     assert all(any(person.is_same_person(one) for one in PEOPLE) for person in first)
     assert chiefs in CHIEFS
+
+
+TWO_OF_ANYONE = """
+[[rule]]
+name = "two"
+tools = ["open_mark"]
+approvers = {who = "anyone", threshold = 2, exclude_requester = true}
+"""
+
+
+async def test_one_person_under_two_ids_that_nobody_can_tell_apart_counts_once(
+    service: Service, tmp_path: Path
+) -> None:
+    async with service.policy(TWO_OF_ANYONE):
+        handle = await service.gate.request("open_mark", {"path": str(tmp_path / "m")}, requester=ME)
+        assert (await said(handle, Identity(open_id="ou_1"))).kind == "accepted"
+        assert (await said(handle, Identity(union_id="on_1"))).kind != "accepted"
+        assert marks(tmp_path / "m") == 0
+
+
+async def test_who_asked_under_one_id_does_not_approve_under_another(service: Service, tmp_path: Path) -> None:
+    async with service.policy(TWO_OF_ANYONE):
+        asked_by = Identity(user_id="lilei")
+        handle = await service.gate.request("open_mark", {"path": str(tmp_path / "m")}, requester=asked_by)
+        same_person = Identity(open_id="ou_lilei", union_id="on_lilei")  # as Feishu says it without the user_id scope
+        assert (await said(handle, same_person)).kind == "forbidden"

@@ -1,153 +1,21 @@
-"""Ways past "who may say yes", "at most once" and "what cannot be known", as a reviewer found them."""
+"""What an approval keeps of those who spoke: across runs, while something is weighed, however often they do."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 from temporalio import workflow
 
 from assent import Approvers, Identity
-from assent.contracts import (
-    Decision,
-    DecisionKind,
-    Execution,
-    Judged,
-    Outcome,
-    Permission,
-    Phase,
-    Plan,
-    Remember,
-    Risk,
-    Stage,
-    State,
-    Status,
-    VerdictKind,
-)
-from assent.judgement import concluded
-from assent.messages import Remembering, Report, ReportKind, Reviewing, Shelf, Weighed, Withdrawal
-from assent.policy import Effective, objection
-from ledger import Ledger
-from tests.conftest import ME, Service
+from assent.contracts import Decision, DecisionKind, Outcome, Plan, Status, VerdictKind
+from assent.messages import Reviewing, Shelf, Weighed, Withdrawal
 from tests.support import policies
-from tests.support.deciding import STRANGER, said
-from tests.support.ledgers import edited, propose
-from tests.support.tools import CHIEFS, PEOPLE, marks
-from workers.desk import told
-from workers.tokens import Agent
+from tests.support.deciding import STRANGER
 from workflows.docket import Docket
 
 OTHER = Identity(open_id="ou_other")
-
-
-# Delegation
-
-
-async def test_whom_a_first_approver_names_decides_nothing_in_the_next_stage(service: Service, tmp_path: Path) -> None:
-    handle = await service.gate.request("by_stages", {"path": str(tmp_path / "m")}, requester=ME)
-    assert (await said(handle, PEOPLE[0], "delegate", delegate_to=STRANGER)).kind == "accepted"
-    for person in PEOPLE[1:3]:
-        assert (await said(handle, person)).kind == "accepted"
-    assert (await said(handle, STRANGER)).kind == "forbidden"  # it is the chiefs' turn
-    assert marks(tmp_path / "m") == 0
-
-
-TWO_STAGES = """
-[[rule]]
-name = "two stages"
-tools = ["open_mark"]
-
-[[rule.approvers]]
-people = ["open_id:ou_p0", "open_id:ou_p1"]
-rejections = 2
-
-[[rule.approvers]]
-people = ["open_id:ou_p0", "open_id:ou_c0"]
-rejections = 2
-"""
-
-
-async def test_delegating_after_approving_does_not_leave_a_stage_without_approval(
-    service: Service, tmp_path: Path
-) -> None:
-    async with service.policy(TWO_STAGES):
-        handle = await service.gate.request("open_mark", {"path": str(tmp_path / "m")}, requester=ME)
-        assert (await said(handle, PEOPLE[0])).kind == "accepted"
-        await said(handle, PEOPLE[0], "delegate", delegate_to=STRANGER)
-        await said(handle, STRANGER)
-        assert (await handle.state()).phase == "pending"
-        assert marks(tmp_path / "m") == 0
-
-
-async def test_rejecting_after_approving_does_not_leave_a_stage_without_approval(
-    service: Service, tmp_path: Path
-) -> None:
-    async with service.policy(TWO_STAGES):
-        handle = await service.gate.request("open_mark", {"path": str(tmp_path / "m")}, requester=ME)
-        assert (await said(handle, PEOPLE[0])).kind == "accepted"
-        await said(handle, PEOPLE[0], "reject")
-        await said(handle, CHIEFS[0])
-        assert (await handle.state()).phase == "pending"
-        assert marks(tmp_path / "m") == 0
-
-
-LARGE = """
-[[rule]]
-name = "large"
-tools = ["mark"]
-when = "arguments.note == 'large'"
-approvers = {people = ["open_id:ou_c0"]}
-"""
-
-
-async def test_a_delegate_does_not_edit_a_call_past_those_who_must_approve_it(service: Service, tmp_path: Path) -> None:
-    path = str(tmp_path / "m")
-    async with service.policy(LARGE):
-        handle = await service.gate.request("mark", {"path": path}, requester=ME)
-        assert (await said(handle, ME, "delegate", delegate_to=STRANGER)).kind == "accepted"
-        edited = await said(handle, STRANGER, "edit", arguments={"path": path, "note": "large"})
-        assert edited.kind == "accepted"
-        state = await handle.state()
-        assert (state.phase, state.status) == ("pending", None)  # the chief has not been asked
-        assert marks(tmp_path / "m") == 0
-
-
-# Grants
-
-
-async def test_a_remembered_yes_does_not_stand_in_for_those_whom_the_policy_asks_now(
-    service: Service, tmp_path: Path
-) -> None:
-    arguments = {"path": str(tmp_path / "m")}
-    first = await service.gate.request("ask_once", arguments, requester=ME)
-    assert (await said(first, ME)).kind == "accepted"
-    await first.outcome()
-    chief = '[[rule]]\nname = "chief"\ntools = ["ask_once"]\napprovers = {people = ["open_id:ou_c0"]}\n'
-    async with service.policy(chief):
-        again = await service.gate.request("ask_once", arguments, requester=ME)
-        state = await again.state()
-        assert (state.phase, state.grant_id) == ("pending", None)
-    assert marks(tmp_path / "m") == 1
-
-
-# The policy at execution
-
-
-def test_a_chat_that_nobody_was_asked_about_is_not_satisfied() -> None:
-    plan = policies.plan(approvers=Approvers())
-    chat = Approvers(kind=Approvers.Kind.CHAT, chat_id="oc_finance")
-    effective = Effective(
-        permission=Permission(execution=Execution.ASK_ALWAYS),
-        approvers=chat,
-        risk=Risk.MEDIUM,
-        **dict.fromkeys(("ttl", "denied", "rule", "remember_for", "remind_after", "escalate_after")),
-        **dict.fromkeys(("result_ttl", "result_fallback")),
-        warnings=(),
-        escalate_to=(),
-    )
-    assert objection(plan, effective, (plan.requester,)) is not None
 
 
 # Continuing as new
@@ -227,78 +95,6 @@ def test_what_is_being_weighed_does_not_let_strangers_crowd_out_an_approver(at_n
     docket.withdraw(Withdrawal())
     assert "no" in docket.judged
     assert docket.judged["s0"].verdict is VerdictKind.FORBIDDEN
-
-
-# What is sealed
-
-
-def test_an_agent_does_not_learn_the_hash_of_a_withheld_result_from_who_decided(at_noon: datetime) -> None:
-    about = Judged(
-        event_id="e",
-        delivery_id=None,
-        kind=DecisionKind.REJECT,
-        actor=ME,
-        verdict=VerdictKind.ACCEPTED,
-        received_at=at_noon,
-        stage=Stage.RESULT,
-        payload_sha256="f" * 64,
-    )
-    state = State(approval_id="a", phase=Phase.CLOSED, tool="t", requester=ME, asked_by="agent", decisions=(about,))
-    assert "f" * 64 not in told(Agent(name="agent", sha256="0" * 64), state).model_dump_json()
-
-
-# One person under two ids
-
-TWO_OF_ANYONE = """
-[[rule]]
-name = "two"
-tools = ["open_mark"]
-approvers = {who = "anyone", threshold = 2, exclude_requester = true}
-"""
-
-
-async def test_one_person_under_two_ids_that_nobody_can_tell_apart_counts_once(
-    service: Service, tmp_path: Path
-) -> None:
-    async with service.policy(TWO_OF_ANYONE):
-        handle = await service.gate.request("open_mark", {"path": str(tmp_path / "m")}, requester=ME)
-        assert (await said(handle, Identity(open_id="ou_1"))).kind == "accepted"
-        assert (await said(handle, Identity(union_id="on_1"))).kind != "accepted"
-        assert marks(tmp_path / "m") == 0
-
-
-async def test_who_asked_under_one_id_does_not_approve_under_another(service: Service, tmp_path: Path) -> None:
-    async with service.policy(TWO_OF_ANYONE):
-        asked_by = Identity(user_id="lilei")
-        handle = await service.gate.request("open_mark", {"path": str(tmp_path / "m")}, requester=asked_by)
-        same_person = Identity(open_id="ou_lilei", union_id="on_lilei")  # as Feishu says it without the user_id scope
-        assert (await said(handle, same_person)).kind == "forbidden"
-
-
-# Reset
-
-
-async def test_what_is_remembered_is_what_was_decided_about(tmp_path: Path) -> None:
-    """A workflow that was reset after prepare knows of no edit; the ledger still does."""
-    ledger = Ledger.open(f"sqlite+aiosqlite:///{tmp_path / 'ledger.db'}")
-    await ledger.upgrade()
-    try:
-        plan = await propose(ledger)
-        await ledger.revise(edited(plan, {"other": 1}), "an edit that the reset undid")
-        said_then = {"scope": Remember.EXACT, "decision": DecisionKind.APPROVE, "actor": ME, "now": datetime.now(UTC)}
-        asked = {"approval_id": plan.approval_id, "payload_sha256": plan.payload_sha256, **said_then}
-        grant = await ledger.remember(Remembering.model_validate(asked))
-        assert grant is not None
-        assert grant.payload_sha256 == plan.payload_sha256
-    finally:
-        await ledger.dispose()
-
-
-def test_an_outcome_does_not_tell_the_hash_of_what_is_sealed() -> None:
-    """As after a reset, where the ledger knows of a sealed execution before an end without one."""
-    sealed = Report(kind=ReportKind.EXECUTED, sealed=True, content_sha256="f" * 64, content_bytes=4)
-    outcome = concluded(Outcome(approval_id="a", status=Status.EXPIRED), sealed)
-    assert (outcome.withheld, outcome.content_sha256, outcome.content_bytes) == (True, None, None)
 
 
 # Striking

@@ -14,6 +14,7 @@ from assent.errors import InvalidTool
 from assent.tools import Registry, registry, tool
 from tests.conftest import ME, OPERATOR, Service
 from tests.support import servers
+from tests.support.deciding import said
 from tests.support.tools import marks
 from tests.support.waiting import until
 
@@ -204,3 +205,18 @@ remember_for = "1s"
     handle = await service.gate.request("ask_once", arguments, requester=ME)
     assert (await handle.state()).phase == "pending"
     await handle.cancel()
+
+
+async def test_a_remembered_yes_does_not_stand_in_for_those_whom_the_policy_asks_now(
+    service: Service, tmp_path: Path
+) -> None:
+    arguments = {"path": str(tmp_path / "m")}
+    first = await service.gate.request("ask_once", arguments, requester=ME)
+    assert (await said(first, ME)).kind == "accepted"
+    await first.outcome()
+    chief = '[[rule]]\nname = "chief"\ntools = ["ask_once"]\napprovers = {people = ["open_id:ou_c0"]}\n'
+    async with service.policy(chief):
+        again = await service.gate.request("ask_once", arguments, requester=ME)
+        state = await again.state()
+        assert (state.phase, state.grant_id) == ("pending", None)
+    assert marks(tmp_path / "m") == 1

@@ -59,14 +59,14 @@ async def test_a_rule_for_a_person_holds_by_whatever_id_they_are_named(feishu: F
         outcome = await first.outcome()
         assert outcome.status == "rejected"
         assert outcome.reason == "the operator's rule 'not-them' does not allow it"
-        assert await steps(feishu.service, first) == {"resolve": 1, "settle": 1}
+        assert await steps(feishu.service, first) == {"resolve": 1, "record_ending": 1}
         plan = await feishu.service.ledger.plan(first.id)
         assert plan is not None
         whole = {"open_id:ou_requester", "union_id:on_requester", "user_id:u_requester"}
         assert plan.requester.keys == whole
         again = await feishu.ask(tmp_path, requester=Identity(user_id="u_requester"))
         assert (await again.outcome()).status == "rejected"
-        assert await steps(feishu.service, again) == {"settle": 1}, "Feishu is asked once for each person"
+        assert await steps(feishu.service, again) == {"record_ending": 1}, "Feishu is asked once for each person"
     assert await feishu.chat.messages() == []
 
 
@@ -77,7 +77,7 @@ async def test_what_depends_on_nobody_asks_nobody(feishu: FeishuService, tmp_pat
         await shown(handle)
         await handle.cancel()
         assert (await handle.outcome()).status == "cancelled"
-    assert await steps(feishu.service, handle) == {"settle": 1}
+    assert await steps(feishu.service, handle) == {"record_ending": 1}
 
 
 async def test_within_one_scope_a_person_is_one_by_whatever_id(feishu: FeishuService, tmp_path: Path) -> None:

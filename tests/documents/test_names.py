@@ -14,6 +14,7 @@ from temporalio.client import Client
 
 from assent import Status, VerdictKind, content, errors, payload, tool, tools
 from assent.command import cli
+from assent.core.cards import FRESH_FOR
 from assent.problems import Code, problem
 from assent.settings import Settings
 from assent.wire import MAX_WAIT, NewApproval, NewRuling
@@ -37,7 +38,6 @@ from tests.support.documents import (
 )
 from tests.support.web import write_tokens
 from workers import api, dev, edge, webhook
-from workflows.post import FRESH_FOR
 
 # The commands, variables and names exist
 

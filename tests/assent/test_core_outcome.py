@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from assent.contracts import Outcome, Status
-from assent.judgement import concluded
+from assent.core import concluded
 from assent.messages import Report, ReportKind
 
 

@@ -198,7 +198,7 @@ class ApprovalWorkflow:
         await waiting.until(lambda state: state.result is None or state.result.decision is not None)
         deliveries.stop()
         result = approval.state.result or result
-        release = core.release(approval.state, result, workflow.now())
+        approval.state, release = core.release(approval.state, result, workflow.now())
         found = await take(RELEASE, release, HERE)
         approval.becomes(core.write, release.entries, workflow.now())
         return core.released(result, release, found)

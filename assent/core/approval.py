@@ -68,6 +68,8 @@ class SealedResult(Frozen):
     cards: Cards = Cards()
     decision: Decision | None = None
     """What was decided about it."""
+    is_over: bool = False
+    """Whether nobody is waited for any more."""
 
 
 class Planned(Frozen):

@@ -136,7 +136,10 @@ class Panel(Frozen):
         """Move the right to decide; who gets it back keeps no note of having given it away."""
         panel = self._without([one for one in self.counted if giver.is_same_person(one.actor)])
         kept = (each for each in panel.delegations if each.stage != panel.stage or not taker.is_same_person(each.giver))
-        return panel._with(delegations=(*kept, Delegation(giver=giver, taker=taker, stage=panel.stage)))
+        return panel._with(
+            delegations=(*kept, Delegation(giver=giver, taker=taker, stage=panel.stage)),
+            rejected_by=tuple(other for other in panel.rejected_by if not giver.is_same_person(other)),
+        )
 
     def strike(self, outsiders: Collection[Identity]) -> Panel:
         """Take back the approvals of people who no longer belong to the chat; their stage is open again."""

@@ -44,16 +44,19 @@ class WeighingActivities:
         return Remembered(grant=await self._ledger.remember(remembering))
 
     async def _outsiders(self, weighing: Weighing) -> tuple[Identity, ...]:
-        chat_id = weighing.approvers.chat_id
-        if not weighing.actors or chat_id is None:
-            return ()
-        if self._feishu is None:
-            return weighing.actors
-        try:
-            members = await self._feishu.members(chat_id, fresh=True)
-        except FeishuRefused:
-            return weighing.actors  # a chat that is gone, or that this app was taken out of, has no members to us
+        members: set[str] = set()
+        for chat_id in weighing.chats if weighing.actors else ():
+            members |= await self._members(chat_id)
         return tuple(person for person in weighing.actors if person.open_id not in members)
+
+    async def _members(self, chat_id: str) -> frozenset[str]:
+        """A chat that is gone, or that this app was taken out of, has no members to us."""
+        if self._feishu is None:
+            return frozenset()
+        try:
+            return frozenset(await self._feishu.members(chat_id, fresh=True))
+        except FeishuRefused:
+            return frozenset()
 
     async def _edited(self, weighing: Weighing, decision: Decision) -> Weighed:
         plan = await self._ledger.plan(weighing.approval_id, weighing.payload_sha256)

@@ -90,32 +90,43 @@ class Approvers(Frozen):
                 return any(actor.is_same_person(person) for person in self.people)
 
 
-class Deciders(Frozen):
-    """Whose something is to decide, at one moment."""
+class DecidingGroup(Frozen):
+    """One group of approvers as it stands: with those who were called in, without those who left it to others."""
 
-    requester: Identity
-    groups: tuple[Approvers, ...]
-    """Those whom the plan names."""
+    approvers: Approvers
     called: tuple[Identity, ...] = ()
-    """And others: it was left to them, or they were called in when nobody had decided."""
+    """To whom it was left, and who was called in when nobody had decided."""
     left_by: tuple[Identity, ...] = ()
     """Who left it to somebody else."""
-    exclude_requester: bool = False
 
-    def include(self, actor: Identity) -> bool:
+    def include(self, actor: Identity, requester: Identity) -> bool:
         """Whether it is this person's to decide, as far as can be said without asking a chat who belongs to it."""
-        if self.exclude_requester and actor.may_be(self.requester):
+        if self.approvers.exclude_requester and actor.may_be(requester):
             return False
         if actor.is_among(self.left_by):
             return False
-        return actor.is_among(self.called) or any(group.include(actor, self.requester) for group in self.groups)
+        return actor.is_among(self.called) or self.approvers.include(actor, requester)
 
-    def chat_to_ask(self, actor: Identity) -> Approvers | None:
-        """The group whose chat this person must belong to; None if it is theirs to decide without that."""
-        people = (group for group in self.groups if group.kind is not Approvers.Kind.CHAT)
-        if actor.is_among(self.called) or any(group.include(actor, self.requester) for group in people):
-            return None
-        return next((group for group in self.groups if group.kind is Approvers.Kind.CHAT), None)
+    def chat_to_ask(self, actor: Identity) -> str | None:
+        """The chat that this person must belong to besides."""
+        return None if actor.is_among(self.called) else self.approvers.chat_id
+
+
+class Deciders(Frozen):
+    """Whose something is to decide, at one moment: whoever is of one of these groups."""
+
+    requester: Identity
+    groups: tuple[DecidingGroup, ...]
+
+    def include(self, actor: Identity) -> bool:
+        """Whether it is this person's to decide, as far as can be said without asking a chat who belongs to it."""
+        return any(group.include(actor, self.requester) for group in self.groups)
+
+    def chats_to_ask(self, actor: Identity) -> tuple[str, ...]:
+        """The chats one of which this person must belong to; none if it is theirs to decide without that."""
+        chats = [group.chat_to_ask(actor) for group in self.groups if group.include(actor, self.requester)]
+        asked = tuple(chat for chat in chats if chat is not None)
+        return tuple(dict.fromkeys(asked)) if len(asked) == len(chats) else ()
 
 
 class Awaited(Frozen):
@@ -133,7 +144,6 @@ class Awaited(Frozen):
         has_decided = any(actor.may_be(one) for one in self.approved_by) or actor.is_among(self.rejected_by)
         return not has_decided and self.deciders.include(actor)
 
-    def chat_to_ask(self, person: Identity) -> str | None:
-        """The chat that this person must belong to besides."""
-        group = self.deciders.chat_to_ask(person.within(self.deciders.requester.tenant_key))
-        return group.chat_id if group else None
+    def chats_to_ask(self, person: Identity) -> tuple[str, ...]:
+        """The chats one of which this person must belong to besides."""
+        return self.deciders.chats_to_ask(person.within(self.deciders.requester.tenant_key))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from assent.contracts.approvers import Approvers
 from assent.contracts.decision import Decision
 from assent.contracts.identity import Identity
 from assent.contracts.plan import Plan
@@ -15,10 +14,9 @@ class Weighing(Frozen):
     """Input of *weigh*: what a decision, or the beginning of the call, needs to know of the world outside."""
 
     approval_id: str
-    approvers: Approvers
-    """The group whose members are meant."""
+    chats: tuple[str, ...] = ()
     actors: tuple[Identity, ...] = ()
-    """Whose membership is asked for."""
+    """Of whom it is asked whether they belong to one of these chats."""
     decision: Decision | None = None
     """The edit that is to be checked."""
     payload_sha256: str
@@ -30,7 +28,7 @@ class Weighed(Frozen):
     """What *weigh* found."""
 
     outsiders: tuple[Identity, ...] = ()
-    """Those of the actors who do not belong to the group."""
+    """Those of the actors who belong to none of the chats."""
     plan: Plan | None = None
     """The plan as edited, which is stored and stands from here on, if the edit counts."""
     invalid: str | None = None

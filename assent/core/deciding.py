@@ -174,7 +174,7 @@ def _must_ask(approval: Planned, decision: Decision, actor: Identity) -> bool:
     """Whether somebody outside must be asked first: does this person belong to the chat? would these arguments do?"""
     plan, panel = approval.plan, approval.panel
     if decision.stage is Stage.RESULT:
-        return panel.releasers(plan).chat_to_ask(actor) is not None
+        return bool(panel.releasers(plan).chats_to_ask(actor))
     return decision.kind is DecisionKind.EDIT or panel.must_belong(plan, actor)
 
 
@@ -233,7 +233,7 @@ def _counted(approval: Planned, decision: Decision, former_stage: int) -> Planne
 
 
 def _reject(approval: Planned, decision: Decision, actor: Identity) -> Planned:
-    panel = approval.panel.reject(actor)
+    panel = approval.panel.reject(approval.plan, actor)
     went_back = panel.stage != approval.panel.stage
     approval = approval.model_copy(update={"panel": panel})
     if panel.is_rejected(approval.plan):
@@ -247,7 +247,7 @@ def _reject(approval: Planned, decision: Decision, actor: Identity) -> Planned:
 def _edit(approval: Planned, decision: Decision, actor: Identity, revised: Plan, now: datetime) -> Planned:
     """The plan becomes another one, which whoever edited it approves, if they may."""
     former, stage = approval.plan, approval.panel.stage
-    asked = approval.panel.deciders(former).chat_to_ask(actor)
+    asked = approval.panel.deciders(former).chats_to_ask(actor)
     approval = _confirm_edit(approval, decision, revised, now)
     approval = approval.model_copy(update={"plan": revised, "panel": approval.panel.revised(former, revised)})
     if revised.denied is not None:
@@ -256,8 +256,7 @@ def _edit(approval: Planned, decision: Decision, actor: Identity, revised: Plan,
         )
         return end(approval, denied, now)
     deciders = approval.panel.deciders(revised)
-    chat = deciders.chat_to_ask(actor)
-    is_known = chat is None or (asked is not None and chat.chat_id == asked.chat_id)
+    is_known = set(deciders.chats_to_ask(actor)) <= set(asked)  # else nobody has asked whether they belong there
     if is_known and deciders.include(actor):
         panel = approval.panel.approve(revised, decision, actor)
         approval = approval.model_copy(update={"panel": panel})

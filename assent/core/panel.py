@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from assent.contracts.address import Address, AddressKind
-from assent.contracts.approvers import Approvers, Deciders
+from assent.contracts.approvers import Approvers, Deciders, DecidingGroup
 from assent.contracts.decision import Decision, Judged, Remember
 from assent.contracts.identity import Identity
 from assent.contracts.plan import Plan
@@ -62,37 +62,35 @@ class Panel(Frozen):
 
     def deciders(self, plan: Plan) -> Deciders:
         """Whose the call is to decide now."""
-        group = self.group(plan)
-        return Deciders(
-            requester=plan.requester,
-            groups=(group,),
-            called=self.called(plan),
-            left_by=tuple(each.giver for each in self._standing(plan)),
-            exclude_requester=group.exclude_requester,
-        )
+        return Deciders(requester=plan.requester, groups=(self._deciding(plan, self._place(plan)),))
 
     def releasers(self, plan: Plan) -> Deciders:
         """Whose the result is to release: whoever may decide in any stage."""
-        stages = plan.approvers.stages
-        return Deciders(
-            requester=plan.requester,
-            groups=stages,
-            called=(*(each.taker for each in self.delegations), *self.called(plan)),
-            left_by=tuple(each.giver for each in self.delegations),
-            exclude_requester=all(stage.exclude_requester for stage in stages),
+        groups = (self._deciding(plan, stage) for stage in range(len(plan.approvers.stages)))
+        return Deciders(requester=plan.requester, groups=tuple(groups))
+
+    def _deciding(self, plan: Plan, stage: int) -> DecidingGroup:
+        return DecidingGroup(
+            approvers=plan.approvers.stages[stage], called=self._called(plan, stage), left_by=self._left_by(stage)
         )
 
     def must_belong(self, plan: Plan, actor: Identity) -> bool:
         """Whether this person may decide the call only if they belong to a chat."""
-        return self.deciders(plan).chat_to_ask(actor) is not None
+        return bool(self.deciders(plan).chats_to_ask(actor))
 
-    def called(self, plan: Plan) -> tuple[Identity, ...]:
+    def _called(self, plan: Plan, stage: int) -> tuple[Identity, ...]:
         """Who may decide besides those whom the plan names: this stage was left to them, or nobody had decided."""
-        return (*(each.taker for each in self._standing(plan)), *(plan.escalate_to if self.escalated else ()))
+        takers = (each.taker for each in self.delegations if each.stage == stage)
+        return (*takers, *(plan.escalate_to if self.escalated else ()))
 
-    def _standing(self, plan: Plan) -> list[Delegation]:
-        """The delegations of the stage whose turn it is."""
-        return [each for each in self.delegations if each.stage == self._place(plan)]
+    def _left_by(self, stage: int) -> tuple[Identity, ...]:
+        """Who left this stage's decision to somebody else, and did not get it back since."""
+        passed = [each for each in self.delegations if each.stage == stage]
+        return tuple(
+            each.giver
+            for n, each in enumerate(passed)
+            if not each.giver.is_among(later.taker for later in passed[n + 1 :])
+        )
 
     # Who has
 
@@ -124,20 +122,23 @@ class Panel(Frozen):
             return panel._with(stage=self.stage + 1, rejected_by=())
         return panel
 
-    def reject(self, actor: Identity) -> Panel:
-        """Note a rejection, which takes back what this person had approved."""
-        panel = self._without([one for one in self.counted if actor.is_same_person(one.actor)])
-        return panel if panel.has_rejected(actor) else panel._with(rejected_by=(*panel.rejected_by, actor))
+    def reject(self, plan: Plan, actor: Identity) -> Panel:
+        """Note a rejection. Where it is not enough, and takes back an approval, it counts where that did."""
+        mine = [one for one in self.counted if actor.is_same_person(one.actor)]
+        panel = self._with(counted=tuple(one for one in self.counted if one not in mine))._rejected_by(actor)
+        return panel if panel.is_rejected(plan) else self._without(mine)._rejected_by(actor)
+
+    def _rejected_by(self, actor: Identity) -> Panel:
+        return self if self.has_rejected(actor) else self._with(rejected_by=(*self.rejected_by, actor))
 
     def is_rejected(self, plan: Plan) -> bool:
         return len(self.rejected_by) >= self.group(plan).rejections
 
     def delegate(self, giver: Identity, taker: Identity) -> Panel:
-        """Move the right to decide; who gets it back keeps no note of having given it away."""
+        """Move the right to decide, and take back what the giver had said."""
         panel = self._without([one for one in self.counted if giver.is_same_person(one.actor)])
-        kept = (each for each in panel.delegations if each.stage != panel.stage or not taker.is_same_person(each.giver))
         return panel._with(
-            delegations=(*kept, Delegation(giver=giver, taker=taker, stage=panel.stage)),
+            delegations=(*panel.delegations, Delegation(giver=giver, taker=taker, stage=panel.stage)),
             rejected_by=tuple(other for other in panel.rejected_by if not giver.is_same_person(other)),
         )
 
@@ -169,27 +170,33 @@ class Panel(Frozen):
         everybody = all(one.remember is Remember.TOOL for one in self.counted)
         return Remember.TOOL if self.counted and everybody else Remember.EXACT
 
-    def members(self, plan: Plan) -> list[tuple[Approvers, tuple[Identity, ...]]]:
+    def members(self, plan: Plan) -> list[tuple[str, tuple[Identity, ...]]]:
         """Whose approval counts only as long as they belong to their stage's chat, stage by stage."""
         found: dict[int, tuple[Identity, ...]] = {}
         for one in self.counted:
             if one.is_member:
                 found[one.stage] = (*found.get(one.stage, ()), one.actor)
-        return [(plan.approvers.stages[stage], actors) for stage, actors in found.items()]
+        chats = ((plan.approvers.stages[stage].chat_id, actors) for stage, actors in found.items())
+        return [(chat, actors) for chat, actors in chats if chat is not None]
 
     def progress(self, plan: Plan, judged: Iterable[Judged]) -> Progress:
         """How far the approvers have come, as people are shown it."""
         by_event = {each.event_id: each for each in judged}
-        shown = self.delegations if self.is_complete(plan) else self._standing(plan)
         return Progress(
             approvers=self._shown_group(plan),
             stage=self._place(plan) + 1,
             stages=len(plan.approvers.stages),
             approvals=tuple(by_event[one.event_id] for one in self.counted if one.event_id in by_event),
             approved=self.approved(plan),
-            delegations=tuple((each.giver, each.taker) for each in shown),
+            delegations=self._shown_delegations(plan),
             called=plan.escalate_to if self.escalated else (),
         )
+
+    def _shown_delegations(self, plan: Plan) -> tuple[tuple[Identity, Identity], ...]:
+        """Who left the decision to whom, as far as it stands: in the stage whose turn it is, at the end in all."""
+        stages = range(len(plan.approvers.stages)) if self.is_complete(plan) else (self._place(plan),)
+        gone = {stage: self._left_by(stage) for stage in stages}
+        return tuple((each.giver, each.taker) for each in self.delegations if each.giver in gone.get(each.stage, ()))
 
     def _shown_group(self, plan: Plan) -> Approvers:
         """Whose turn it is, with those who were called in and without those who left it to others."""
@@ -197,10 +204,10 @@ class Panel(Frozen):
         if group.kind is not Approvers.Kind.PEOPLE:
             return group  # `Progress.called` names the others
         people = [*group.people]
-        for person in self.called(plan):
+        for person in self._called(plan, self._place(plan)):
             if not person.is_among(people):
                 people.append(person)
-        gone = [each.giver for each in self._standing(plan)]
+        gone = self._left_by(self._place(plan))
         left = tuple(person for person in people if not person.is_among(gone))
         return group.model_copy(update={"people": left}) if len(left) >= group.threshold else group
 
@@ -213,5 +220,5 @@ class Panel(Frozen):
             found = [Address(kind=AddressKind.CHAT_ID, id=group.chat_id)]
         else:
             found = [Address.of(person) for person in group.people or (plan.requester,)]
-        found += [Address.of(person) for person in self.called(plan)]
+        found += [Address.of(person) for person in self._called(plan, self._place(plan))]
         return tuple(dict.fromkeys(found))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from assent.contracts.approvers import Approvers, Awaited
+from assent.contracts.approvers import Awaited
 from assent.contracts.bundles import Member
 from assent.contracts.decision import Decision, DecisionKind, Stage, Verdict, VerdictKind
 from assent.contracts.signals import VerdictQuestion
@@ -125,11 +125,11 @@ def question(approval: Planned, decision: Decision, now: datetime) -> Weighing:
     plan, panel = approval.plan, approval.panel
     actor = decision.actor.within(plan.tenant_key)
     deciders = panel.releasers(plan) if decision.stage is Stage.RESULT else panel.deciders(plan)
-    chat = deciders.chat_to_ask(actor)
+    chats = deciders.chats_to_ask(actor)
     return Weighing(
         approval_id=plan.approval_id,
-        approvers=chat or panel.group(plan),
-        actors=(actor,) if chat else (),
+        chats=chats,
+        actors=(actor,) if chats else (),
         decision=decision if decision.kind is DecisionKind.EDIT else None,
         payload_sha256=plan.payload_sha256,
         now=now,
@@ -141,12 +141,7 @@ def questions_before_call(approval: Planned, now: datetime) -> tuple[Weighing, .
     plan = approval.plan
     return tuple(
         Weighing(
-            approval_id=plan.approval_id,
-            approvers=group,
-            actors=actors,
-            payload_sha256=plan.payload_sha256,
-            now=now,
+            approval_id=plan.approval_id, chats=(chat,), actors=actors, payload_sha256=plan.payload_sha256, now=now
         )
-        for group, actors in approval.panel.members(plan)
-        if group.kind is Approvers.Kind.CHAT
+        for chat, actors in approval.panel.members(plan)
     )

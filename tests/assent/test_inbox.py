@@ -113,16 +113,16 @@ def test_it_waits_for_whose_turn_it_is_and_who_has_not_decided(
 @pytest.mark.parametrize(
     ("found", "person", "expected"),
     [
-        (approval(CHAT), ANN, "oc_1"),
-        (approval(CHAT, escalates_to=ANN), ANN, None),  # who was called in needs to belong to no chat
-        (approval(PEOPLE), ANN, None),
-        (approval(ANYONE), ANN, None),
+        (approval(CHAT), ANN, ("oc_1",)),
+        (approval(CHAT, escalates_to=ANN), ANN, ()),  # who was called in needs to belong to no chat
+        (approval(PEOPLE), ANN, ()),
+        (approval(ANYONE), ANN, ()),
     ],
 )
-def test_of_a_chat_one_must_be_a_member(found: Planned, person: Identity, expected: str | None) -> None:
+def test_of_a_chat_one_must_be_a_member(found: Planned, person: Identity, expected: tuple[str, ...]) -> None:
     awaited = core.awaited(found)
     assert awaited is not None
-    assert awaited.chat_to_ask(person) == expected
+    assert awaited.chats_to_ask(person) == expected
 
 
 async def test_the_inbox_skips_what_has_ended_and_says_if_nobody_answers() -> None:

@@ -12,11 +12,11 @@ from sqlalchemy import text
 
 from assent import ApprovalHandle, Assent, State, names
 from ledger import Ledger
-from ledger.engine import writing
 from tests.clocks import SteppedClock
 from tests.conftest import HEARTBEAT, Service, accepted
 from tests.nursery import Started, spawn
 from tests.parts import ROOT, until, worker_environment
+from tests.stepwise import writing
 
 
 class Process:

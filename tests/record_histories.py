@@ -23,12 +23,12 @@ from assent import ApprovalConflict, ApprovalHandle, ConversationBusy, Decision,
 from assent.contracts import Request
 from assent.messages import Asked
 from assent.payload import canonical_payload, sha256
-from ledger.engine import writing
 from tests import parts
 from tests.conftest import ME, OPERATOR, Service, new_database, open_service
 from tests.feishu import open_office
 from tests.record_card_histories import CARD_PATHS
 from tests.record_consent_histories import CONSENT_PATHS
+from tests.stepwise import writing
 from tests.test_conversations import purge
 
 HISTORIES = Path(__file__).parent / "histories"
@@ -147,7 +147,7 @@ async def failed_unbegun(service: Service, directory: str) -> str:
     handle = await ask(service, directory)
     state = await handle.state()
     async with writing(service.ledger._engine) as connection:
-        await connection.exec_driver_sql("UPDATE approvals SET plan = replace(plan, 'none', 'evil')")
+        await connection.execute("UPDATE approvals SET plan = replace(plan, 'none', 'evil')")
     await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
     assert (await handle.outcome()).status == "failed"
     return names.approval_workflow(handle.id)

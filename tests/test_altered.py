@@ -17,9 +17,9 @@ from assent import ApprovalHandle, ApprovalInterrupted, Registry, names, tool
 from assent.messages import ReportKind, ToolCall
 from assent.tools import registry
 from ledger import Ledger
-from ledger.engine import writing
 from tests import parts
 from tests.conftest import ME, Service, accepted, new_database, open_service
+from tests.stepwise import writing
 from tests.tools import leave_mark, marks
 from workers.approvals import approvals_worker
 from workers.tools import tool_workers

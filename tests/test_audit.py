@@ -15,10 +15,10 @@ from assent import Identity, Outcome, Status, Surface
 from assent.contracts import Request
 from assent.messages import AuditBatch, AuditEntry, AuditEvent, Conclusion
 from ledger import Ledger, audit, verifying
-from ledger.engine import writing
 from tests.conftest import ME, Service, new_database
 from tests.nursery import spawn
 from tests.parts import until, worker_environment
+from tests.stepwise import writing
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -242,7 +242,7 @@ async def test_a_process_that_is_stopped_within_a_transaction_holds_nobody_up_fo
 _STOPS_ITSELF = """
 import asyncio, os, signal, sys
 from ledger import Ledger, audit
-from ledger.engine import writing
+from tests.stepwise import writing
 
 async def main():
     async with writing(Ledger.open(sys.argv[1])._engine) as connection:

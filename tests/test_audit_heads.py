@@ -18,11 +18,11 @@ from assent.contracts import DecisionKind, Remember, Request
 from assent.messages import AuditBatch, AuditEntry, AuditEvent, Conclusion, Remembering
 from assent.payload import canonical_json, sha256
 from ledger import Ledger, crosscheck
-from ledger.engine import reading, writing
 from tests.conftest import ME, new_database
 from tests.ledgers import NOW, propose
 from tests.nursery import spawn
 from tests.parts import worker_environment
+from tests.stepwise import reading, writing
 from tests.test_joiners import lost, said
 
 GRANTED = ("kept", "revoked")
@@ -156,7 +156,8 @@ async def _dump(ledger: Ledger) -> list[Any]:
 async def _rewrite(ledger: Ledger, approval_id: str) -> None:
     """What somebody does who writes the database and knows how it is chained."""
     async with writing(ledger._engine) as connection:
-        rows = (await connection.execute(text("SELECT * FROM audit ORDER BY approval_id, seq"))).mappings().all()
+        found = await connection.execute(text("SELECT * FROM audit ORDER BY approval_id, seq"))
+        rows = [row._asdict() for row in found]
         head, heads = "", {}
         for row in rows:
             head = "" if row["seq"] == 1 else head
@@ -174,7 +175,8 @@ async def _rewrite(ledger: Ledger, approval_id: str) -> None:
                 values,
             )
         previous = ""
-        for row in (await connection.execute(text("SELECT * FROM seals ORDER BY n"))).mappings().all():
+        found = await connection.execute(text("SELECT * FROM seals ORDER BY n"))
+        for row in [each._asdict() for each in found]:
             sealed = {name: row[name] for name in ("n", "approval_id", "entries", "outcome_sha256")}
             sealed |= {"head": heads[row["approval_id"]], "previous": previous}
             previous = sha256(canonical_json({name: value for name, value in sealed.items() if value is not None}))

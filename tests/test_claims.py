@@ -7,22 +7,20 @@ import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import event, select, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import select, text
 
 from assent import Approvers, Identity, Risk
 from assent.content import Content
 from assent.contracts import Plan, Request, Status
 from assent.messages import Closing, ReportKind, ToolCall
 from assent.payload import canonical_payload, idempotency_key, scope_key, sha256
-from ledger import ClaimState, Ending, Holder, Ledger, Right
-from ledger.engine import writing
+from ledger import ClaimState, Ending, Holder, Ledger, Refused, Right
 from ledger.schema import late_results
 from tests.conftest import new_database
 from tests.ledgers import ended, propose
+from tests.stepwise import watched, writing
 
 NOW = datetime.now(UTC)
 ME = Identity(open_id="ou_me")
@@ -260,7 +258,7 @@ async def test_the_schema_itself_refuses_a_second_claim(ledger: Ledger) -> None:
         {"consent": "another" + call.consent, "key": call.idempotency_key, "state": "executed"},
         {"consent": "another" + call.consent, "key": call.idempotency_key, "state": "unknown"},
     ):
-        with pytest.raises(IntegrityError):
+        with pytest.raises(Refused, match=r"(?i)unique constraint"):
             async with writing(ledger._engine) as connection:
                 await connection.execute(text(copy), values)
 
@@ -270,13 +268,13 @@ async def test_migrations_make_the_schema_that_the_code_declares(ledger: Ledger)
     from alembic.runtime.migration import MigrationContext
     from alembic.script import ScriptDirectory
 
-    from ledger.migrate import MIGRATIONS
+    from ledger.migrate import MIGRATIONS, rebuild
     from ledger.schema import VERSION, metadata
 
-    async with ledger._engine.connect() as connection:
-        differences = await connection.run_sync(
-            lambda sync: compare_metadata(MigrationContext.configure(sync, opts={"compare_type": True}), metadata)
-        )
+    differences = await rebuild(
+        ledger.engine,
+        lambda sync: compare_metadata(MigrationContext.configure(sync, opts={"compare_type": True}), metadata),
+    )
     assert differences == []
     assert await ledger.version() == VERSION == ScriptDirectory(str(MIGRATIONS)).get_current_head()
     await ledger.upgrade()  # again is harmless
@@ -377,17 +375,9 @@ async def test_ending_an_approval_and_its_cards_reads_nothing_of_its_result(ledg
     call = ToolCall.of(plan)
     assert (await ledger.begin(call, own)).right is Right.RUN
     await ledger.finish(call, own, 1, EXECUTED)
-    statements: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
-        statements.append(statement)
-
-    event.listen(ledger.engine.sync_engine, "before_cursor_execute", note)
-    try:
+    with watched(ledger.engine) as statements:
         await ledger.settle(ended(plan, Status.EXECUTED))
         assert await ledger.record(plan.approval_id)
-    finally:
-        event.remove(ledger.engine.sync_engine, "before_cursor_execute", note)
     about_claims = [statement for statement in statements if "FROM claims" in statement]
     assert about_claims
     assert not any("claims.content" in statement for statement in about_claims)

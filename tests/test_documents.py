@@ -49,7 +49,7 @@ from assent.settings import Settings
 from assent.tools import Registry, Tool
 from cards import Wording
 from ledger import Ledger, Reader
-from ledger.engine import open_engine, reading
+from ledger.engine import open_engine
 from tests import parts
 from tests.conftest import HEARTBEAT, Service, new_database
 from tests.documents import (
@@ -68,6 +68,7 @@ from tests.documents import (
     snippets,
 )
 from tests.simulated import served
+from tests.stepwise import reading
 from tests.web import write_tokens
 from workers import api
 from workers.approvals import approvals_worker, outbound_worker

@@ -13,9 +13,9 @@ from assent import Identity, Risk
 from assent.contracts import DecisionKind, Grant, Plan, Remember, Status, Surface
 from assent.messages import AuditEvent, Remembering, ReportKind, RevokedKind, ToolCall
 from ledger import ClaimState, Ending, Ledger, Reader, Right, claims, grants
-from ledger.engine import writing
 from tests.conftest import new_database
 from tests.ledgers import ME, NOW, SOMEONE, arguments_of, edited, ended, holder, propose
+from tests.stepwise import writing
 
 APPROVER = Identity(open_id="ou_approver", tenant_key="t1")
 

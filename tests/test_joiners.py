@@ -18,10 +18,10 @@ from assent.contracts import Plan, Ruled, Ruling, Status
 from assent.door import parse_request
 from assent.messages import Examination, FrozenCall, Report, ReportKind, Telling, ToolCall
 from ledger import ClaimState, Ending, Ledger
-from ledger.engine import writing
 from tests.conftest import ME, OPERATOR, Service, new_database
 from tests.ledgers import NOW, closing, ended, holder, propose
 from tests.parts import until
+from tests.stepwise import writing
 from tests.test_reviews import frozen
 from tests.tools import marks
 from workers.sweeping import sweep
@@ -89,7 +89,7 @@ async def test_any_number_may_wait_for_one_answer(ledger: Ledger) -> None:
     first = await joining(ledger, plan)
     async with writing(ledger._engine) as connection:
         for table, own in (("approvals", "approval_id"), ("claims", "consent, approval_id"), ("audit", "approval_id")):
-            columns = (await connection.execute(text(f"SELECT * FROM {table} LIMIT 1"))).keys()
+            columns = (await connection.execute(text(f"SELECT * FROM {table} LIMIT 1"))).one()._fields
             copied = ["'many-' || n" if name in own.split(", ") else f'"{name}"' for name in columns]
             await connection.execute(
                 text(

@@ -15,11 +15,11 @@ from assent.contracts import Plan, WhenPending
 from assent.messages import Report, ReportKind, ToolCall
 from assent.persons import Likeness, Person
 from ledger import ClaimState, Ending, Ledger, Right
-from ledger.engine import reading, writing
 from ledger.persons import learn
 from ledger.schema import person_ids
 from tests.conftest import new_database
 from tests.ledgers import holder, propose
+from tests.stepwise import reading, writing
 
 ANN = Identity(open_id="ou_ann")
 BEN = Identity(open_id="ou_ben")

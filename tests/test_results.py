@@ -17,9 +17,9 @@ from assent.content import Content
 from assent.messages import ToolCall
 from assent.tools import registry
 from ledger import ClaimState, Ending, Holder, Right
-from ledger.engine import writing
 from tests.conftest import ME, Service
 from tests.parts import until
+from tests.stepwise import writing
 from tests.tools import marks
 
 

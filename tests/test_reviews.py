@@ -14,9 +14,9 @@ from assent import ApprovalHandle, NotFrozen, Ruled, RulingRefused, names
 from assent.contracts import Plan
 from assent.messages import Closing, Examined, Report, ToolCall
 from ledger import Holder, claims
-from ledger.engine import writing
 from tests.conftest import ME, OPERATOR, Service
 from tests.parts import until
+from tests.stepwise import writing
 from tests.test_conversations import purge
 from tests.tools import marks
 from workers.sweeping import sweep

@@ -27,10 +27,10 @@ from assent.contracts import (
 )
 from assent.messages import AuditEntry, AuditEvent, Prepared, ReportKind, ToolCall
 from ledger import ClaimState, Ending, Ledger, MessageKind, Reader, Right, Shown, Slot, Twin
-from ledger.engine import writing
 from ledger.schema import claims, revisions
 from tests.conftest import new_database
 from tests.ledgers import ME, NOW, closing, edited, ended, holder, propose
+from tests.stepwise import writing
 
 EXECUTED = Ending(state=ClaimState.EXECUTED, content=Content.of({"sent": True}))
 

@@ -16,19 +16,18 @@ from pathlib import Path
 import httpx
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
 from temporalio.client import Client
 
 from assent import Assent, Identity, Risk, tool
 from assent.settings import Settings
 from assent.tools import Registry, registry
-from ledger import Ledger, Reader, roles
-from ledger.engine import writing
+from ledger import Ledger, LedgerError, Reader, roles
 from ledger.schema import metadata
 from tests import parts
 from tests.conftest import HEARTBEAT, ME, OPERATOR, new_database
 from tests.ledgers import propose
 from tests.parts import ROOT, until
+from tests.stepwise import writing
 from tests.tools import leave_mark, marks
 from tests.web import write_tokens
 from workers import api
@@ -57,9 +56,9 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> House:
     prefix = f"r{uuid.uuid4().hex[:8]}"
     root = Ledger.open(url)
     async with writing(root.engine) as connection:
-        await connection.exec_driver_sql(f"CREATE ROLE {prefix} LOGIN CREATEROLE")
+        await connection.execute(f"CREATE ROLE {prefix} LOGIN CREATEROLE")
         name = (await connection.execute(text("SELECT current_database()"))).scalar_one()
-        await connection.exec_driver_sql(f"ALTER DATABASE {name} OWNER TO {prefix}")
+        await connection.execute(f"ALTER DATABASE {name} OWNER TO {prefix}")
     await root.dispose()
     owner = url.replace("postgres@", f"{prefix}@")
     ledger = Ledger.open(owner)
@@ -75,9 +74,9 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 async def refused(ledger: Ledger, statement: str) -> bool:
     try:
         async with writing(ledger.engine) as connection:
-            await connection.exec_driver_sql(statement)
-    except DBAPIError as error:
-        said = str(error.orig)
+            await connection.execute(statement)
+    except LedgerError as error:
+        said = str(error)
         assert "permission denied" in said or "must be owner" in said or "read-only transaction" in said, said
         return True
     return False

@@ -16,7 +16,6 @@ from temporalio.service import RPCError
 from assent import Outcome, names
 from assent.contracts import RuledKind
 from assent.errors import AssentError, ConversationBusy, Unavailable
-from ledger.engine import reading
 from tests.clocks import SteppedClock
 from tests.conftest import OPERATOR, Service
 from tests.faults.gates import LedgerProxy
@@ -25,6 +24,7 @@ from tests.faults.stage import Case, Hand, Stage
 from tests.faults.table import Moment
 from tests.faults.waiting import PATIENCE, until
 from tests.feishu import REQUESTER
+from tests.stepwise import reading
 from tests.test_conversations import purge
 from tests.test_resets import reset
 from workers.sweeping import end_gone, sweep

@@ -21,7 +21,6 @@ from assent import ApprovalHandle, Assent, Outcome, names
 from assent.payload import sha256
 from assent.settings import Settings
 from ledger import Ledger, MessageKind, Reader, Slot
-from ledger.engine import reading
 from tests.faults.gates import HeldRow, LedgerProxy, Line, Loss, TemporalProxy
 from tests.faults.table import Moment, Seen
 from tests.faults.waiting import PATIENCE, until
@@ -29,6 +28,7 @@ from tests.feishu import REQUESTER, Chat, settings_of
 from tests.house import Process
 from tests.nursery import spawn
 from tests.parts import ROOT, worker_environment
+from tests.stepwise import reading
 from workers.setup import set_up
 
 _UNFINISHED = ("", "Waiting", "Running")

@@ -30,6 +30,7 @@ from assent.payload import sha256
 from assent.quotas import NO_LIMITS, Limits
 from assent.reader import Subject
 from ledger import audit, claims, quotas, requesters, results, settlements
+from ledger.clock import database_now
 from ledger.engine import Connection, inserted
 from ledger.messages import MessageKind, judged_of, messages_of
 from ledger.results import claim_of, claimed_payload, report
@@ -153,7 +154,7 @@ async def register(
         rule=plan.rule.name if plan and plan.rule else None,
         policy_sha256=plan.rule.policy_sha256 if plan and plan.rule else None,
     )
-    await audit.append(connection, request.approval_id, [asked])
+    await audit.append(connection, request.approval_id, [asked], is_held=True)
     return Prepared(plan=plan, refused=refused)
 
 
@@ -185,13 +186,14 @@ async def settle(connection: Connection, conclusion: Conclusion) -> Outcome:
         if known := await claims.shut(connection, closing):
             outcome = concluded(outcome, known)
     outcome = await _as_claimed(connection, outcome)
+    await audit.append(connection, outcome.approval_id, conclusion.entries, is_held=True)
     end = {
         "status": outcome.status,
         "outcome": outcome.model_dump_json(),
         "closed_at": audit.stamp(conclusion.closed_at),
+        "unsealed_since": audit.stamp(await database_now(connection)),
     }
     await connection.execute(_CHANGE, {"of": outcome.approval_id, **end})
-    await audit.append(connection, outcome.approval_id, conclusion.entries, closing=True)
     if outcome.status is Status.FROZEN:
         await settlements.note(connection, outcome.approval_id)
     return outcome

@@ -113,11 +113,12 @@ async def began(connection: Connection, consent: str, number: int, holder: Holde
 
 async def said(connection: Connection, holder: Holder, state: ClaimState, body_ended: bool, now: datetime) -> bool:
     """Note what an attempt says of its own end; tells whether that is news."""
-    end = {"state": state, "ended_at": audit.stamp(now)}
+    end = {"state": state, "ended_at": audit.stamp(now), **({"body_ended": 1} if body_ended else {})}
     said = await connection.execute(_SAID, {"of": holder.token, "news": state, **end})
-    if body_ended:
+    is_news = said.rowcount == 1
+    if body_ended and not is_news:
         await ended(connection, holder)
-    return said.rowcount == 1
+    return is_news
 
 
 async def ended(connection: Connection, holder: Holder) -> None:

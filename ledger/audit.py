@@ -41,6 +41,12 @@ _CLOSED = Statement(select(approvals.c.closed_at).where(_its_approval).with_for_
 _WRITTEN = Statement(
     select(audit.c.once, audit.c.hash).where(audit.c.approval_id == bindparam("of")).order_by(audit.c.seq)
 )
+_CLOSED_AND_WRITTEN = Statement(
+    select(approvals.c.closed_at, audit.c.once, audit.c.hash)
+    .outerjoin(audit, audit.c.approval_id == approvals.c.approval_id)
+    .where(_its_approval)
+    .order_by(audit.c.seq)
+)
 _ADD = Statement(insert(audit))
 _UNSEALED = Statement(
     update(approvals)
@@ -68,11 +74,16 @@ _PAGE = Statement(
 )
 _BODIES = Statement(select(audit.c.body).where(audit.c.approval_id == bindparam("of")).order_by(audit.c.seq))
 _LAST_SEAL = Statement(select(seals.c.n, seals.c.hash).order_by(seals.c.n.desc()).limit(1))
-_LAST = Statement(
-    select(audit.c.seq, audit.c.hash)
-    .where(audit.c.approval_id == bindparam("of"))
-    .order_by(audit.c.seq.desc())
-    .limit(1)
+_newest = (
+    select(audit.c.approval_id, func.max(audit.c.seq).label("seq"))
+    .where(audit.c.approval_id.in_(bindparam("ids", expanding=True)))
+    .group_by(audit.c.approval_id)
+    .subquery()
+)
+_HEADS = Statement(
+    select(audit.c.approval_id, audit.c.seq, audit.c.hash).join(
+        _newest, (audit.c.approval_id == _newest.c.approval_id) & (audit.c.seq == _newest.c.seq)
+    )
 )
 
 
@@ -91,14 +102,21 @@ async def lock(connection: Connection, *approval_ids: str) -> None:
 
 
 async def append(
-    connection: Connection, approval_id: str, entries: Iterable[AuditEntry], *, closing: bool = False
+    connection: Connection, approval_id: str, entries: Iterable[AuditEntry], *, is_held: bool = False
 ) -> None:
-    """Chain entries to an approval's audit, each one once; as it closes, and after that, it waits for a seal."""
+    """Chain entries to an approval's audit, each one once; after it has closed, it waits for a seal.
+
+    is_held: whether this transaction holds the approval's row already, so that it need not be taken first.
+    """
     entries, its = tuple(entries), {"of": approval_id}
-    if not entries and not closing:
+    if not entries:
         return
-    closed = (await connection.execute(_CLOSED, its)).scalar_one_or_none()
-    written = (await connection.execute(_WRITTEN, its)).all()
+    held = (await connection.execute(_CLOSED_AND_WRITTEN, its)).all() if is_held else []
+    if held:
+        closed, written = held[0].closed_at, [row for row in held if row.once is not None]
+    else:
+        closed = (await connection.execute(_CLOSED, its)).scalar_one_or_none()
+        written = (await connection.execute(_WRITTEN, its)).all()
     known, head, seq = {row.once for row in written}, written[-1].hash if written else "", len(written)
     fresh: list[dict[str, Any]] = []
     for entry in entries:
@@ -111,7 +129,7 @@ async def append(
         fresh.append({"approval_id": approval_id, "seq": seq, "once": entry.once, "body": body, **chained})
     if fresh:
         await connection.execute(_ADD, fresh)
-    if closing or (closed is not None and fresh):
+    if closed is not None and fresh:
         await connection.execute(_UNSEALED, {**its, "since": stamp(await database_now(connection))})
 
 
@@ -136,16 +154,18 @@ async def seal(connection: Connection) -> bool:
     if not found:
         return False
     n, previous = await head_of_seals(connection)
+    ids = [ended.approval_id for ended in found]
+    heads = {row.approval_id: (row.seq, row.hash) for row in await connection.execute(_HEADS, {"ids": ids})}
     fresh: list[dict[str, Any]] = []
     for ended in found:
         approval_id, outcome = ended.approval_id, crosscheck.outcome_sha256(ended.status, ended.outcome)
-        n, (entries, head) = n + 1, await _head(connection, approval_id)
+        n, (entries, head) = n + 1, heads.get(approval_id, (0, ""))
         digest = seal_hash(n, approval_id, entries, head, previous, outcome)
         row = {"n": n, "approval_id": approval_id, "entries": entries, "head": head, "previous": previous}
         fresh.append({**row, "outcome_sha256": outcome, "hash": digest})
         previous = digest
     await connection.execute(_ADD_SEALS, fresh)
-    await connection.execute(_SEALED, {"ids": [ended.approval_id for ended in found]})
+    await connection.execute(_SEALED, {"ids": ids})
     return len(found) == _MOST_AT_ONCE
 
 
@@ -171,11 +191,6 @@ async def head_of_seals(connection: Connection) -> tuple[int, str]:
     """How many seals there are, and the last one's hash: what to keep outside, to notice a cut end."""
     last = (await connection.execute(_LAST_SEAL)).first()
     return (last.n, last.hash) if last else (0, "")
-
-
-async def _head(connection: Connection, approval_id: str) -> tuple[int, str]:
-    last = (await connection.execute(_LAST, {"of": approval_id})).first()
-    return (last.seq, last.hash) if last else (0, "")
 
 
 def seal_hash(n: int, approval_id: str, entries: int, head: str, previous: str, outcome: str | None) -> str:

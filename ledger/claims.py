@@ -43,6 +43,7 @@ _WHILE_HELD = Statement(
     update(claims)
     .where(_its_consent, claims.c.state == ClaimState.STARTED)
     .where(claims.c.holder == bindparam("held_by"), claims.c.attempt == bindparam("in_attempt"))
+    .returning(*claims.c)
 )
 _AFTER = Statement(
     update(claims)
@@ -188,12 +189,13 @@ async def finish(
         **_stored(known),
     }
     own = {"of": call.consent, "held_by": holder.token, "in_attempt": attempt}
-    recorded = await connection.execute(_WHILE_HELD, {**own, **end})
+    recorded = (await connection.execute(_WHILE_HELD, {**own, **end})).first()
+    if recorded is not None:
+        await audit.append(connection, call.approval_id, [execution_entry(recorded, now)], is_held=True)
+        return await report(connection, recorded)
     claim = await claim_of(connection, call.consent)
     assert claim is not None, "a claim is never deleted"
-    if recorded.rowcount == 1:
-        await audit.append(connection, call.approval_id, [execution_entry(claim, now)])
-    elif is_news:
+    if is_news:
         await _keep_late(connection, claim, holder, ending, now)
     return await report(connection, claim)
 

@@ -17,6 +17,7 @@ from assent.contracts import (
     Plan,
     Settlement,
     Stage,
+    Status,
     VerdictKind,
 )
 from assent.messages import AuditEntry, AuditEvent
@@ -214,7 +215,7 @@ async def record_of(connection: Connection, approval_id: str, payload_sha256: st
         approvals=_approving(accepted, plan, await edited_by(connection, plan)),
         outcome=Outcome.model_validate_json(row.outcome) if row.outcome else None,
         closed_at=datetime.fromisoformat(row.closed_at) if row.closed_at else None,
-        settlement=await settlement_of(connection, approval_id),
+        settlement=await settlement_of(connection, approval_id) if row.status in (None, Status.FROZEN) else None,
         twin_key=await _twin_key(connection, plan) if plan.frozen_twin else None,
         messages=await messages_of(connection, approval_id),
     )

@@ -12,7 +12,7 @@ from sqlalchemy import URL, Dialect, Executable
 
 from ledger.engine import Connection, Given, Result
 from ledger.errors import OutOfReach, Refused
-from ledger.statements import NOTHING, POSTGRESQL, Answer, Parameters, Row, Statement, form_of, row_type
+from ledger.statements import NOTHING, POSTGRESQL, Answer, Parameters, Row, Statement, form_of
 
 STATEMENT_SECONDS = 20.0
 """How long PostgreSQL is waited for to answer one statement."""
@@ -63,7 +63,7 @@ class PostgresqlConnection:
         if form.is_change or isinstance(statement, str):
             return Answer([], _changed(await self._driver.execute(form.text, *values)))
         found = await self._driver.fetch(form.text, *values)
-        return Answer(_rows(found), len(found))
+        return Answer(form.rows(found, lambda: found[0].keys()), len(found))
 
     async def stream(
         self, statement: Statement | Executable, parameters: Parameters = NOTHING, *, at_once: int = 50
@@ -71,12 +71,8 @@ class PostgresqlConnection:
         form = form_of(statement, POSTGRESQL, parameters)
         cursor = await self._driver.cursor(form.text, *form.order(parameters))
         while found := await cursor.fetch(at_once):
-            for row in _rows(found):
+            for row in form.rows(found, found[0].keys):
                 yield row
-
-
-def _rows(found: Sequence[Any]) -> list[Row]:
-    return list(map(row_type(tuple(found[0].keys())), found)) if found else []
 
 
 def _changed(status: str) -> int:

@@ -23,7 +23,7 @@ from sqlalchemy import URL, Dialect, Executable
 
 from ledger.engine import Connection, Given, Result
 from ledger.errors import OutOfReach, Refused
-from ledger.statements import NOTHING, SQLITE, Answer, Parameters, Row, Statement, form_of, row_type
+from ledger.statements import NOTHING, SQLITE, Answer, Parameters, Row, Statement, form_of
 
 _BUSY_SECONDS = 20.0
 """How long another process' transaction is waited for."""
@@ -60,7 +60,7 @@ class SqliteConnection:
             return Answer([], self._driver.executemany(form.text, map(form.order, parameters)).rowcount)
         form = form_of(statement, SQLITE, parameters)
         cursor = self._driver.execute(form.text, form.order(parameters))
-        return Answer(_rows(cursor, cursor.fetchall()), cursor.rowcount)
+        return Answer(form.rows(cursor.fetchall(), lambda: _names(cursor)), cursor.rowcount)
 
     async def stream(
         self, statement: Statement | Executable, parameters: Parameters = NOTHING, *, at_once: int = 50
@@ -68,14 +68,12 @@ class SqliteConnection:
         form = form_of(statement, SQLITE, parameters)
         cursor = self._driver.execute(form.text, form.order(parameters))
         while found := cursor.fetchmany(at_once):
-            for row in _rows(cursor, found):
+            for row in form.rows(found, lambda: _names(cursor)):
                 yield row
 
 
-def _rows(cursor: sqlite3.Cursor, found: list[tuple[Any, ...]]) -> list[Row]:
-    if not found:
-        return []
-    return list(map(row_type(tuple([column[0] for column in cursor.description])), found))
+def _names(cursor: sqlite3.Cursor) -> list[str]:
+    return [column[0] for column in cursor.description]
 
 
 def driven(operation: Awaitable[Result]) -> Result:

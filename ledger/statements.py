@@ -7,11 +7,11 @@ stored as it is, and read as it is.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sqlalchemy import Dialect, Executable, UpdateBase
 from sqlalchemy.dialects.postgresql import insert
@@ -95,14 +95,24 @@ class Answer:
         return self.one()[0] if self._rows else None
 
 
-class Form(NamedTuple):
+class Form:
     """A statement as one database takes it, for parameters of these names and, where they are lists, lengths."""
 
-    text: str
-    order: Callable[[Parameters], tuple[Any, ...]]
-    """Puts the parameters in the order of the text's."""
-    is_change: bool
-    """Whether it changes rows, and finds none."""
+    __slots__ = ("is_change", "make", "order", "text")
+
+    def __init__(self, text: str, order: Callable[[Parameters], tuple[Any, ...]], *, is_change: bool = False) -> None:
+        """order: puts the parameters in the order of the text's. is_change: it changes rows, and finds none."""
+        self.text, self.order, self.is_change = text, order, is_change
+        self.make: Callable[[Sequence[Any]], Row] | None = None
+        """What makes its rows, once it has found any."""
+
+    def rows(self, found: Sequence[Sequence[Any]], names: Callable[[], Iterable[str]]) -> list[Row]:
+        """names: tells its columns, where that is not known yet."""
+        if not found:
+            return []
+        if self.make is None:
+            self.make = row_type(tuple(names()))
+        return list(map(self.make, found))
 
 
 class Statement:
@@ -133,7 +143,7 @@ def form_of(statement: Statement | Executable | str, dialect: Dialect, parameter
     if isinstance(statement, Statement):
         return statement.form(dialect, parameters)
     if isinstance(statement, str):
-        return Form(statement, _nothing, False)
+        return Form(statement, _nothing)
     return _compiled(statement, dialect, parameters)
 
 
@@ -146,7 +156,8 @@ def _compiled(clause: Executable, dialect: Dialect, parameters: Parameters) -> F
     expanded = {name: tuple(parts) for name, parts in state.parameter_expansion.items() if name in parameters}
     given = {*parameters, *(part for parts in expanded.values() for part in parts)}
     fixed = {name: state.parameters[name] for name in order if name not in given}
-    return Form(state.statement, _orderer(order, fixed, expanded), isinstance(clause, UpdateBase))
+    is_change = isinstance(clause, UpdateBase) and not compiled.effective_returning
+    return Form(state.statement, _orderer(order, fixed, expanded), is_change=is_change)
 
 
 def _orderer(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from datetime import UTC, datetime
+from typing import Any, TypeVar
 
 from assent.content import Content
 from assent.contracts import (
@@ -71,6 +73,8 @@ from ledger.migrate import current_version, upgrade
 
 _log = logging.getLogger(__name__)
 
+Ended = TypeVar("Ended")
+
 
 class Ledger:
     """One database, SQLite or PostgreSQL."""
@@ -127,9 +131,7 @@ class Ledger:
         return await self._engine.write(approvals.stored, request.approval_id, request.sha256)
 
     async def settle(self, conclusion: Conclusion) -> Outcome:
-        outcome = await self._engine.write(approvals.settle, conclusion)
-        await self.seal()
-        return outcome
+        return await self._sealing(self._engine.write(approvals.settle, conclusion))
 
     async def plan(self, approval_id: str, payload_sha256: str | None = None) -> Plan | None:
         """The plan that stands; or the newest one with that hash."""
@@ -156,9 +158,7 @@ class Ledger:
         async def end(connection: Connection) -> Outcome | None:
             return await approvals.end_gone(connection, approval_id, why, await database_now(connection))
 
-        ended = await self._engine.write(end)
-        await self.seal()
-        return ended
+        return await self._sealing(self._engine.write(end))
 
     async def state(self, approval_id: str) -> State | None:
         return await self._engine.read(approvals.state_of, approval_id)
@@ -347,6 +347,16 @@ class Ledger:
                 pass
         except LedgerError as error:
             _log.warning("closed audits wait for their seal: %s", type(error).__name__)
+
+    async def _sealing(self, ending: Coroutine[Any, Any, Ended]) -> Ended:
+        """Let an ending be made, and sealed: on SQLite right behind it, so that both go to the disk together."""
+        if self._engine.writes_in_order:
+            made = asyncio.ensure_future(ending)
+            await asyncio.gather(made, self.seal())
+            return made.result()
+        ended = await ending
+        await self.seal()
+        return ended
 
     async def verify(self, expected_head: str | None = None, kept: Iterable[ClosingHead] = ()) -> list[str]:
         return await self._engine.snapshot(verifying.verify, expected_head, kept)

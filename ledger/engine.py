@@ -46,13 +46,21 @@ class Engine(Protocol):
     @property
     def dialect(self) -> Dialect: ...
 
+    @property
+    def writes_in_order(self) -> bool:
+        """Whether what is written later sees what was asked for before, even while both wait."""
+        ...
+
     async def write(
         self,
         operation: Callable[Concatenate[Connection, Given], Awaitable[Result]],
         *args: Given.args,
         **kwargs: Given.kwargs,
     ) -> Result:
-        """Do what changes something, in a transaction that is on disk before this returns."""
+        """Do what changes something, in a transaction that is on disk before this returns.
+
+        Whoever is cancelled leaves nothing half done: it is done as a whole, or undone.
+        """
         ...
 
     async def read(

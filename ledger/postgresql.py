@@ -12,7 +12,7 @@ from sqlalchemy import URL, Dialect, Executable
 
 from ledger.engine import Connection, Given, Result
 from ledger.errors import OutOfReach, Refused
-from ledger.statements import NOTHING, POSTGRESQL, Answer, Parameters, Row, Statement, form_of
+from ledger.statements import NOTHING, POSTGRESQL, Answer, Form, Parameters, Row, Statement, form_of
 
 STATEMENT_SECONDS = 20.0
 """How long PostgreSQL is waited for to answer one statement."""
@@ -60,10 +60,18 @@ class PostgresqlConnection:
             (parameters,) = parameters
         form = form_of(statement, POSTGRESQL, parameters)
         values = form.order(parameters)
-        if form.is_change or isinstance(statement, str):
-            return Answer([], _changed(await self._driver.execute(form.text, *values)))
+        if not isinstance(statement, Statement):
+            return await self._execute_once(form, values)
+        if form.is_change:
+            return Answer([], _count(await self._driver.execute(form.text, *values)))
         found = await self._driver.fetch(form.text, *values)
         return Answer(form.rows(found, lambda: found[0].keys()), len(found))
+
+    async def _execute_once(self, form: Form, values: tuple[Any, ...]) -> Answer:
+        """What is said only once may find rows or change some: that is known afterwards."""
+        prepared = await self._driver.prepare(form.text)
+        found = await prepared.fetch(*values)
+        return Answer(form.rows(found, lambda: found[0].keys()), _count(prepared.get_statusmsg()))
 
     async def stream(
         self, statement: Statement | Executable, parameters: Parameters = NOTHING, *, at_once: int = 50
@@ -75,8 +83,8 @@ class PostgresqlConnection:
                 yield row
 
 
-def _changed(status: str) -> int:
-    """How many rows: what PostgreSQL says of it ends with that, such as `INSERT 0 1`."""
+def _count(status: str) -> int:
+    """How many rows it was: what PostgreSQL says of a statement ends with that, such as `INSERT 0 1`."""
     count = status.rpartition(" ")[2]
     return int(count) if count.isdigit() else 0
 
@@ -100,6 +108,8 @@ def _without_values(error: Any) -> str:
 
 class PostgresqlEngine:
     """One database of one server."""
+
+    writes_in_order = False
 
     def __init__(self, url: URL) -> None:
         self._url = url.set(drivername="postgresql+asyncpg")

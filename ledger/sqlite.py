@@ -101,6 +101,8 @@ def translated() -> Iterator[None]:
 class SqliteEngine:
     """One file."""
 
+    writes_in_order = True
+
     def __init__(self, url: URL) -> None:
         if not url.database or url.database == ":memory:":
             raise ValueError("ASSENT_DATABASE_URL names no file; use sqlite+aiosqlite:////absolute/path.db")

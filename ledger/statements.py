@@ -60,7 +60,7 @@ def row_type(names: tuple[str, ...]) -> Callable[[Sequence[Any]], Row]:
 
 
 class Answer:
-    """What a statement found, and how many rows it changed."""
+    """What a statement found; `rowcount` is how many rows it changed."""
 
     __slots__ = ("_rows", "rowcount")
 

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Float, Integer, LargeBinary, Text, bindparam, select, text
+from sqlalchemy import Float, Integer, LargeBinary, Text, bindparam, select, text, update
 
-from ledger import Ledger, OutOfReach, Refused, sqlite
+from assent.contracts import Status
+from ledger import Ledger, OutOfReach, Refused, audit, sqlite
 from ledger.engine import Connection, Engine, open_engine
 from ledger.schema import conversations, metadata
 from ledger.statements import POSTGRESQL, SQLITE, Statement, insert
 from tests.conftest import new_database
+from tests.ledgers import ended, propose
 from tests.parts import until
 from tests.stepwise import writing
 
@@ -148,6 +150,47 @@ async def test_writers_that_wait_go_to_the_disk_together(small: Engine, monkeypa
         await failing
     assert said.count("BEGIN IMMEDIATE") == said.count("COMMIT") == 1
     assert await small.read(everything) == ["another", "one", "the first"]
+
+
+async def test_an_ending_goes_to_the_disk_with_its_seal(small: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    ledger = Ledger(small)
+    plan = await propose(ledger)
+    gate = Gate()
+
+    async def held_up(_connection: Connection) -> None:
+        gate.hold()
+
+    first = asyncio.create_task(small.write(held_up))
+    await gate.reached()
+    monkeypatch.setattr(Driver, "before", staticmethod(said.append))
+    ending = asyncio.create_task(ledger.settle(ended(plan, Status.CANCELLED)))
+    await until(lambda: waiting(small, 2))
+    gate.open()
+    await first
+    assert (await ending).status is Status.CANCELLED
+    assert said.count("COMMIT") == 1
+    assert (await ledger.head())[0] == 1
+    assert await ledger.verify() == []
+
+
+async def waiting(engine: Any, count: int) -> bool:
+    return bool(engine._writer._queue.qsize() == count)
+
+
+async def test_an_ending_stands_though_it_cannot_be_sealed(small: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_connection: Connection) -> bool:
+        raise OutOfReach("no seal")
+
+    ledger = Ledger(small)
+    plan = await propose(ledger)
+    with monkeypatch.context() as patched:
+        patched.setattr(audit, "seal", fail)
+        assert (await ledger.settle(ended(plan, Status.CANCELLED))).status is Status.CANCELLED
+    assert (await ledger.head())[0] == 0
+    assert await ledger.outcome(plan.approval_id) is not None
+    await ledger.seal()
+    assert (await ledger.head())[0] == 1
 
 
 async def test_nobody_is_told_before_all_is_on_disk(small: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,6 +463,36 @@ async def test_a_list_may_have_any_length(engine: Engine) -> None:
     assert await engine.read(find, "a") == ["a"]
     assert await engine.read(find, "a", "b", "c") == ["a", "c"]
     assert await engine.read(find, "c", "d") == ["c"]
+
+
+async def test_how_many_rows_were_changed_is_told_of_any_statement(engine: Engine) -> None:
+    async def change(connection: Connection) -> list[int]:
+        await connection.execute(ADD, [{"thread_id": name} for name in "abc"])
+        put = insert(conversations).on_conflict_do_nothing()
+        said = [
+            await connection.execute(Statement(put), {"thread_id": "a"}),
+            await connection.execute(Statement(put), {"thread_id": "d"}),
+            await connection.execute(put.values(thread_id="e")),
+            await connection.execute(text("UPDATE conversations SET thread_id = thread_id || '!'")),
+            await connection.execute("DELETE FROM conversations WHERE thread_id = 'a!'"),
+        ]
+        return [each.rowcount for each in said]
+
+    assert await engine.write(change) == [0, 1, 1, 5, 1]
+    assert await engine.read(everything) == ["b!", "c!", "d!", "e!"]
+
+
+async def test_a_statement_can_tell_what_it_changed(engine: Engine) -> None:
+    rename = Statement(
+        update(conversations).where(conversations.c.thread_id == bindparam("of")).returning(conversations.c.thread_id)
+    )
+
+    async def change(connection: Connection, old: str) -> list[str]:
+        return (await connection.execute(rename, {"of": old, "thread_id": "new"})).scalars()
+
+    await engine.write(add, "old")
+    assert await engine.write(change, "old") == ["new"]
+    assert await engine.write(change, "old") == []
 
 
 @pytest.mark.parametrize("dialect", [SQLITE, POSTGRESQL])

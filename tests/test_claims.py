@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -16,8 +17,9 @@ from assent.content import Content
 from assent.contracts import Plan, Request, Status
 from assent.messages import Closing, ReportKind, ToolCall
 from assent.payload import canonical_payload, idempotency_key, scope_key, sha256
-from ledger import ClaimState, Ending, Holder, Ledger, Refused, Right
+from ledger import ClaimState, Ending, Holder, Ledger, Refused, Right, claims, requesters
 from ledger.schema import late_results
+from ledger.statements import Statement
 from tests.conftest import new_database
 from tests.ledgers import ended, propose
 from tests.stepwise import watched, writing
@@ -278,6 +280,28 @@ async def test_migrations_make_the_schema_that_the_code_declares(ledger: Ledger)
     assert differences == []
     assert await ledger.version() == VERSION == ScriptDirectory(str(MIGRATIONS)).get_current_head()
     await ledger.upgrade()  # again is harmless
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        (claims._ACTIVE, "claims_one_active_per_key"),
+        (requesters._ACTIVE, "claims_active_in_scope"),
+        (requesters._FROZEN, "claims_unknown_payload"),
+    ],
+)
+async def test_however_many_claims_there_are_none_is_searched_for_one_by_one(
+    ledger: Ledger, statement: Statement, index: str
+) -> None:
+    dialect, values = ledger.engine.dialect, {"key": "x", "scope": "x", "payload_sha256": "x"}
+    form = statement.form(dialect, values)
+    explain = "EXPLAIN QUERY PLAN " if dialect.name == "sqlite" else "EXPLAIN "
+    asked = explain + re.sub(r"\?|\$1::VARCHAR", "'x'", form.text)
+    async with writing(ledger.engine) as connection:
+        if dialect.name == "postgresql":  # a small table is read as a whole, and rightly so
+            await connection.execute("SET LOCAL enable_seqscan = off")
+        found = await connection.execute(asked)
+    assert index in str(found.all())
 
 
 async def test_sqlite_file_is_private_and_durable(tmp_path: Path) -> None:

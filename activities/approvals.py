@@ -1,4 +1,4 @@
-"""What an approval needs of the ledger: prepare, close, audit, settle, recall."""
+"""What an approval needs of the ledger: prepare, close, audit, record, recall."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from assent.messages import (
     Recall,
     Recalled,
     RecallKind,
+    Recorded,
     Release,
     Report,
     RevokedKind,
-    Settled,
 )
 from assent.quotas import Limits
 from assent.settings import Settings
@@ -92,13 +92,13 @@ class ApprovalActivities:
     async def write_audit(self, batch: AuditBatch) -> None:
         await self._ledger.append(batch)
 
-    @activity.defn(name=names.SETTLE)
-    async def settle(self, conclusion: Conclusion) -> Settled:
+    @activity.defn(name=names.RECORD)
+    async def record_ending(self, conclusion: Conclusion) -> Recorded:
         """Put the ending on record, then on the cards; the record stands whatever Feishu does."""
         outcome = await self._ledger.settle(conclusion)
         await self._learn(judged.actor for judged in conclusion.judged if judged.proof in SIGNED)
         shown = self._cards is None or await self._cards.finish(outcome.approval_id)
-        return Settled(outcome=outcome, cards_due=not shown)
+        return Recorded(outcome=outcome, cards_due=not shown)
 
     async def _learn(self, proved: Iterable[Identity]) -> None:
         """Every click teaches who is who, for free: nothing waits for that, and nothing depends on it."""

@@ -12,7 +12,6 @@ from assent.client import Assent
 from assent.contracts import DecisionKind, Identity, Phase, Risk, Stage, State, Surface, Verdict, VerdictKind
 from assent.errors import InvalidRequest
 from assent.handle import ApprovalHandle
-from assent.inbox import awaits
 from assent.safe import one_line
 from assent.temporal_door import TemporalDoor
 
@@ -80,7 +79,7 @@ class _Clerk:
             if verdict.kind not in _LOOK_AGAIN:
                 return cli.EXIT_OF_VERDICT.get(verdict.kind) is cli.Exit.DONE
             state = await handle.state()
-            state = state if awaits(state, self._actor) else None
+            state = state if state.awaits(self._actor) else None
         return False
 
     async def _submit(self, handle: ApprovalHandle, state: State, stage: Stage, said: dict[str, Any]) -> Verdict:

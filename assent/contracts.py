@@ -290,6 +290,10 @@ class Identity(Frozen):
             return False
         return not self.keys.isdisjoint(other.keys) or self._kinds.isdisjoint(other._kinds)
 
+    def is_among(self, people: Iterable[Identity]) -> bool:
+        """Whether this person is certainly one of them."""
+        return any(self.is_same_person(person) for person in people)
+
     @property
     def _kinds(self) -> frozenset[str]:
         return frozenset(key.partition(":")[0] for key in self.keys)
@@ -373,6 +377,34 @@ class Approvers(Frozen):
                 return actor.is_same_person(requester)
             case Approvers.Kind.PEOPLE:
                 return any(actor.is_same_person(person) for person in self.people)
+
+
+class Deciders(Frozen):
+    """Whose something is to decide, at one moment."""
+
+    requester: Identity
+    groups: tuple[Approvers, ...]
+    """Those whom the plan names."""
+    called: tuple[Identity, ...] = ()
+    """And others: it was left to them, or they were called in when nobody had decided."""
+    left_by: tuple[Identity, ...] = ()
+    """Who left it to somebody else."""
+    exclude_requester: bool = False
+
+    def include(self, actor: Identity) -> bool:
+        """Whether it is this person's to decide, as far as can be said without asking a chat who belongs to it."""
+        if self.exclude_requester and actor.may_be(self.requester):
+            return False
+        if actor.is_among(self.left_by):
+            return False
+        return actor.is_among(self.called) or any(group.include(actor, self.requester) for group in self.groups)
+
+    def chat_to_ask(self, actor: Identity) -> Approvers | None:
+        """The group whose chat this person must belong to; None if it is theirs to decide without that."""
+        people = (group for group in self.groups if group.kind is not Approvers.Kind.CHAT)
+        if actor.is_among(self.called) or any(group.include(actor, self.requester) for group in people):
+            return None
+        return next((group for group in self.groups if group.kind is Approvers.Kind.CHAT), None)
 
 
 class AddressKind(StrEnum):
@@ -787,6 +819,27 @@ class Progress(Frozen):
     """Who may decide too, because nobody did."""
 
 
+class Awaited(Frozen):
+    """Whom an approval waits for, and with what."""
+
+    subject: Stage
+    """What waits: the call, or its result."""
+    deciders: Deciders
+    approved_by: tuple[Identity, ...] = ()
+    rejected_by: tuple[Identity, ...] = ()
+
+    def asks(self, person: Identity) -> bool:
+        """Whether it waits for this person, as far as can be said without asking a chat who belongs to it."""
+        actor = person.within(self.deciders.requester.tenant_key)
+        has_decided = any(actor.may_be(one) for one in self.approved_by) or actor.is_among(self.rejected_by)
+        return not has_decided and self.deciders.include(actor)
+
+    def chat_to_ask(self, person: Identity) -> str | None:
+        """The chat that this person must belong to besides."""
+        group = self.deciders.chat_to_ask(person.within(self.deciders.requester.tenant_key))
+        return group.chat_id if group else None
+
+
 class State(Frozen):
     """An approval as it stands."""
 
@@ -819,8 +872,14 @@ class State(Frozen):
     result_sha256: str | None = None
     """The hash of the result that waits to be released, while it does."""
     result_deadline: datetime | None = None
+    awaited: Awaited | None = None
+    """Whom it waits for, while it does."""
     malformed: int = 0
     """Messages that could not be read and were set aside."""
+
+    def awaits(self, person: Identity) -> bool:
+        """Whether it waits for this person, as far as can be said without asking a chat who belongs to it."""
+        return self.awaited is not None and self.awaited.asks(person)
 
 
 class Outcome(Frozen):

@@ -11,6 +11,7 @@ from pydantic import AwareDatetime
 from assent.contracts import (
     Address,
     Approvers,
+    Deciders,
     Decision,
     DecisionKind,
     Frozen,
@@ -264,16 +265,18 @@ class AuditBatch(Frozen):
 
 
 class Conclusion(Frozen):
-    """Input of *settle*: how the approval ended, for the record."""
+    """Input of *record_ending*: how the approval ended, for the record."""
 
     outcome: Outcome
     entries: tuple[AuditEntry, ...]
     judged: tuple[Judged, ...]
     closed_at: datetime
+    deciders: Deciders | None = None
+    """Whose it was to decide: whoever comes later is judged by that."""
 
 
-class Settled(Frozen):
-    """What *settle* did."""
+class Recorded(Frozen):
+    """What *record_ending* did."""
 
     outcome: Outcome
     """The ending that stands."""
@@ -703,84 +706,3 @@ class BundleShown(Frozen):
     """The approvals of which it cannot show the end yet."""
     frozen: tuple[str, ...] = ()
     """Those whose calls are frozen, until they are settled."""
-
-
-class Shelf(Frozen):
-    """The cards of an approval, by their message ids."""
-
-    generation: int = 0
-    sent_at: datetime | None = None
-    """When the newest of them were there."""
-    message_ids: tuple[str, ...] = ()
-    refused: str | None = None
-    """Why none of them can be delivered."""
-    complete: bool = True
-    """Whether none is on its way."""
-    due: bool = False
-    """Whether others are to take their place."""
-    held_until: datetime | None = None
-    """Until when they are held back, because one that is shared with others may come."""
-    shared: Carded | None = None
-    """The card that is shared with others."""
-
-
-class Carried(Frozen):
-    """What an approval takes along when it continues as new."""
-
-    plan: Plan
-    opened_at: datetime
-    cards: Shelf
-    judged: tuple[Judged, ...]
-    unwritten: tuple[AuditEntry, ...]
-    early: tuple[Decision, ...] = ()
-    """Clicks on messages that nobody knows yet."""
-    malformed: int
-    unnoted: int = 0
-    """Refusals that found no room to be recorded in."""
-    bench: Bench | None = None
-    """How far the approvers have come."""
-    reviewing: Reviewing | None = None
-    """The result that waits to be released, if it has come that far."""
-
-
-class Reviewing(Frozen):
-    """A result that waits to be released."""
-
-    outcome: Outcome
-    """How the call ended, without what is sealed."""
-    content_sha256: str
-    deadline: datetime
-    cards: Shelf = Shelf()
-
-
-class Counted(Frozen):
-    """An approval that counts."""
-
-    stage: int
-    event_id: str
-    actor: Identity
-    is_member: bool = False
-    """Whether it counts only because its actor belongs to a chat."""
-    remember: Remember | None = None
-
-
-class Bench(Frozen):
-    """Who has approved, who may besides those whom the plan names, and who no longer."""
-
-    stage: int = 0
-    counted: tuple[Counted, ...] = ()
-    rejected_by: tuple[Identity, ...] = ()
-    delegations: tuple[tuple[Identity, Identity], ...] = ()
-    delegated_in: tuple[int, ...] = ()
-    """In which stage each of them was made, and counts."""
-    reminded: bool = False
-    escalated: bool = False
-
-
-class Asked(Frozen):
-    """Input of the approval workflow."""
-
-    request: Request
-    carried: Carried | None = None
-    limits: AgentLimits = AgentLimits()
-    """How much its agent may have asked for, as the door knew it."""

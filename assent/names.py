@@ -16,10 +16,10 @@ TOOLS_QUEUE = "assent-tools"
 
 APPROVAL = "Approval"
 FROZEN_REVIEW = "FrozenReview"
-SETTLING = "Settling"
+RECORDING = "Recording"
 RECALL = "Recall"
 ANNOUNCING = "Announcing"
-SHOWING = "Showing"
+SHOW_SETTLED = "ShowSettled"
 BUNDLE = "Bundle"
 
 PREPARE = "prepare"
@@ -28,7 +28,7 @@ EXECUTE = "execute"
 PROBE = "probe"
 CLOSE_CLAIM = "close_claim"
 WRITE_AUDIT = "write_audit"
-SETTLE = "settle"
+RECORD = "record_ending"
 RECALL_RECORD = "recall"
 DELIVER = "deliver"
 SHOW = "show"
@@ -92,8 +92,8 @@ def review_workflow(idempotency_key: str) -> str:
     return f"frozen/{hashlib.sha256(idempotency_key.encode()).hexdigest()}"
 
 
-def showing_workflow(approval_id: str, unique: str) -> str:
-    return f"showing/{approval_id}/{unique}"
+def show_settled_workflow(approval_id: str, unique: str) -> str:
+    return f"show-settled/{approval_id}/{unique}"
 
 
 def announcing_workflow(approval_id: str) -> str:
@@ -104,5 +104,5 @@ def bundle_workflow(bundle_id: str) -> str:
     return f"bundle/{bundle_id}"
 
 
-def settling_workflow(approval_id: str, unique: str) -> str:
-    return f"settling/{approval_id}/{unique}"
+def recording_workflow(approval_id: str, unique: str) -> str:
+    return f"recording/{approval_id}/{unique}"

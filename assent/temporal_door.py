@@ -41,6 +41,8 @@ from assent.contracts import (
     Verdict,
     VerdictKind,
 )
+from assent.core.approval import Asked
+from assent.core.judging import after_ending
 from assent.door import Approval, FrozenReview, ToolDescription
 from assent.errors import (
     ApprovalConflict,
@@ -51,9 +53,7 @@ from assent.errors import (
     QuotaExceeded,
     Unavailable,
 )
-from assent.judgement import after_ending
 from assent.messages import (
-    Asked,
     AuditRecord,
     BundleAsked,
     FrozenStanding,

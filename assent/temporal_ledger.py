@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from assent.contracts import Grant, Identity, Manifest, Outcome, Phase, Settlement, State
 from assent.errors import ApprovalInterrupted, ApprovalNotFound, AssentError, LedgerNeeded, Unavailable
-from assent.inbox import awaits
 from assent.messages import AuditRecord, Policy, ReviewRecord
 from assent.reader import LedgerReader, Stored
 
@@ -106,7 +105,7 @@ class TemporalLedger:
                 match found:
                     case State():
                         answered += 1
-                        if awaits(found, actor):
+                        if found.awaits(actor):
                             yield found
                     case ApprovalNotFound() | ApprovalInterrupted():
                         pass  # it has ended since

@@ -24,7 +24,9 @@ from assent.contracts import (
     VerdictKind,
     WhenPending,
 )
-from assent.judgement import after_ending, concluded, objection, refusal_entry
+from assent.core.executing import concluded
+from assent.core.judging import after_ending, objection, refusal_entry
+from assent.core.panel import Panel
 from assent.messages import AuditEntry, AuditEvent, Closing, Conclusion, Prepared, ReportKind
 from assent.payload import sha256
 from assent.quotas import NO_LIMITS, Limits
@@ -351,7 +353,8 @@ async def judge_late(connection: Connection, decision: Decision, now: datetime) 
     }
     result = await results.result(connection, decision.approval_id) if decision.stage is Stage.RESULT else None
     digest = sha256(result) if result is not None else None
-    kind = (objection(plan, decision, cards, result_sha256=digest) if plan else None) or after_ending(outcome.status)
+    refused = _objection(plan, decision, cards, digest) if plan else None
+    kind = refused or after_ending(outcome.status)
     judged = Judged.of(decision, kind, decision.received_at or now)
     if not await _remember(connection, decision.approval_id, judged):
         first = await _judged(connection, decision.approval_id, decision.event_id)
@@ -361,6 +364,12 @@ async def judge_late(connection: Connection, decision: Decision, now: datetime) 
     if kind is VerdictKind.FORBIDDEN:
         return Verdict(kind=kind)
     return Verdict(kind=kind, status=outcome.status, decided_by=outcome.decided_by)
+
+
+def _objection(plan: Plan, decision: Decision, cards: set[str], result_sha256: str | None) -> VerdictKind | None:
+    actor = decision.actor.within(plan.tenant_key)
+    may_decide = Panel().releasers(plan).include(actor)
+    return objection(plan, decision, cards, may_decide=may_decide, result_sha256=result_sha256)
 
 
 async def stored(connection: Connection, approval_id: str, request_sha256: str) -> Prepared | None:

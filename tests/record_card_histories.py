@@ -149,7 +149,7 @@ async def handed_over(office: Office, directory: Path) -> tuple[str, str]:
     await office.chat.final(handle.id)
 
     async def child() -> str | None:
-        query = f'WorkflowType = "{names.SETTLING}" AND WorkflowId STARTS_WITH "settling/{handle.id}/"'
+        query = f'WorkflowType = "{names.RECORDING}" AND WorkflowId STARTS_WITH "recording/{handle.id}/"'
         async for found in office.service.client.list_workflows(query, limit=1):
             return found.id
         return None
@@ -207,7 +207,7 @@ async def reviewed(office: Office, directory: Path) -> tuple[str, str]:
     await office.chat.behave()
 
     async def child() -> str | None:
-        query = f'WorkflowType = "{names.SHOWING}" AND WorkflowId STARTS_WITH "showing/{handle.id}/"'
+        query = f'WorkflowType = "{names.SHOW_SETTLED}" AND WorkflowId STARTS_WITH "show-settled/{handle.id}/"'
         async for found in office.service.client.list_workflows(query, limit=1):
             return found.id
         return None

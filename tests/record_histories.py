@@ -21,7 +21,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from assent import ApprovalConflict, ApprovalHandle, ConversationBusy, Decision, DecisionKind, Identity, names
 from assent.contracts import Request
-from assent.messages import Asked
+from assent.core import Asked
 from assent.payload import canonical_payload, sha256
 from tests import parts
 from tests.conftest import ME, OPERATOR, Service, new_database, open_service
@@ -352,7 +352,7 @@ async def handed_over(service: Service, directory: str) -> tuple[str, str]:
         assert (await service.decided(handle)).status == "executed"
     finally:
         await _run(service, "DROP TRIGGER full")
-    async for child in service.client.list_workflows(f'WorkflowType = "{names.SETTLING}"', limit=1):
+    async for child in service.client.list_workflows(f'WorkflowType = "{names.RECORDING}"', limit=1):
         await service.client.get_workflow_handle(child.id).result()
         return handle.id, child.id
     raise AssertionError("nothing was handed over")

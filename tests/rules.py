@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from assent.contracts import Approvers, DecisionKind, Grant, Identity, Manifest, Plan, Remember, Risk
+from assent.contracts import Approvers, DecisionKind, Grant, Identity, Manifest, Plan, Remember, Request, Risk
 from assent.payload import canonical_payload, sha256
 from assent.policy import Asking
 
@@ -67,6 +67,11 @@ def plan(**said: Any) -> Plan:
         "conversation": "oc_1",
     }
     return Plan(**{**given, **said})
+
+
+def request(plan: Plan) -> Request:
+    """What a plan was made of."""
+    return Request(approval_id=plan.approval_id, tool=plan.tool, arguments={}, requester=plan.requester)
 
 
 def grant(by: Identity) -> Grant:

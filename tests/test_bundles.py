@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import workflows.post
+import assent.core.delivering
 from activities.cards import CardActivities
 from activities.feishu import Feishu
 from assent import ApprovalHandle, InvalidRequest, names
@@ -329,7 +329,7 @@ async def test_a_bundle_ended_by_hand_after_its_card_was_sent_is_taken_up_again(
 async def test_a_bundle_that_falls_silent_holds_nobody_up(
     office: Office, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workflows.post, "HELD_FOR", timedelta(seconds=1))
+    monkeypatch.setattr(assent.core.delivering, "HELD_FOR", timedelta(seconds=1))
     await office.chat.misbehave({"on": "send", "kind": "lost_answer"})
     first, second = await ask(office, call(tmp_path), call(tmp_path, "mark"))
 

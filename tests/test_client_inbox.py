@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -14,70 +14,124 @@ from assent import (
     Edit,
     Identity,
     Outcome,
-    Phase,
     State,
     Status,
     Unavailable,
+    core,
 )
-from assent.contracts import DecisionKind, Judged, Progress, Rule, VerdictKind
-from assent.inbox import awaits
+from assent.contracts import Decision, DecisionKind, Rule, VerdictKind
+from assent.core import Planned, Unplanned
+from assent.messages import Report, ReportKind
 from assent.reader import LedgerReader
 from assent.temporal_ledger import TemporalLedger
 from assent.texts import with_sentence
 from assent.wire import Ending
+from tests import rules
 
 ASKER, ANN, BOB, CAT = (Identity(open_id=f"ou_{name}", tenant_key="t") for name in ("asker", "ann", "bob", "cat"))
 PEOPLE = Approvers(kind=Approvers.Kind.PEOPLE, people=(ANN, BOB), threshold=2)
 ANYONE = Approvers(kind=Approvers.Kind.ANYONE)
 
 
-def judged(actor: Identity, kind: str = "approve", sha: str = "h") -> Judged:
-    return Judged(
-        event_id=str(actor),
-        delivery_id=None,
+NOON = datetime.now(UTC)
+CHAT = Approvers(kind=Approvers.Kind.CHAT, chat_id="oc_1")
+STAGED = PEOPLE.model_copy(update={"then": (Approvers(kind=Approvers.Kind.PEOPLE, people=(CAT,)),)})
+THREE = Approvers(kind=Approvers.Kind.PEOPLE, people=(ANN, BOB, CAT), threshold=2)
+TWO_TO_REJECT = THREE.model_copy(update={"rejections": 2})
+SEALED = Report(kind=ReportKind.EXECUTED, sealed=True, content_sha256="r")
+
+
+def approval(group: Approvers, *said: Decision, escalates_to: Identity | None = None) -> Planned:
+    """An approval of which some have said something."""
+    plan = rules.plan(
+        requester=ASKER,
+        approvers=group,
+        deadline=NOON + timedelta(hours=1),
+        escalate_at=NOON if escalates_to else None,
+        escalate_to=(escalates_to,) if escalates_to else (),
+    )
+    found = core.open_with(Unplanned(request=rules.request(plan)), plan, NOON)
+    for decision in said:
+        found = core.decide(found, decision, NOON)
+        assert found.notes.judged[-1].verdict is VerdictKind.ACCEPTED
+    return core.call_others(found, NOON)
+
+
+def says(actor: Identity, kind: str = "approve", to: Identity | None = None) -> Decision:
+    return Decision(
+        approval_id="a",
         kind=DecisionKind(kind),
+        payload_sha256=rules.plan().payload_sha256,
         actor=actor,
-        verdict=VerdictKind.ACCEPTED,
-        received_at=datetime.now(UTC),
-        payload_sha256=sha,
+        event_id=f"{kind}:{actor}",
+        delegate_to=to,
     )
 
 
-def state(group: Approvers, **more: Any) -> State:
-    progress = Progress(approvers=group, **more.pop("progress", {}))
-    known = {"approval_id": "a", "phase": Phase.PENDING, "tool": "t", "requester": ASKER, "payload_sha256": "h"}
-    return State(**{**known, "approvers": group, "progress": progress, **more})
+def executing(found: Planned) -> Planned:
+    return core.begin(found)
+
+
+def reviewing(found: Planned) -> Planned:
+    return core.report(core.begin(found), SEALED, NOON)[0]
 
 
 @pytest.mark.parametrize(
     ("found", "person", "expected"),
     [
-        (state(PEOPLE), ANN, True),
-        (state(PEOPLE), Identity(open_id="ou_ann"), True),  # the tenant that is meant where none is named
-        (state(PEOPLE), Identity(open_id="ou_ann", tenant_key="other"), False),
-        (state(PEOPLE), CAT, False),
-        (state(PEOPLE, progress={"approvals": (judged(ANN),)}), ANN, False),
-        (state(PEOPLE, progress={"approvals": (judged(ANN),)}), BOB, True),
-        (state(PEOPLE, decisions=(judged(ANN, "reject"),)), ANN, False),
-        (state(PEOPLE, decisions=(judged(ANN, "reject", "before the edit"),)), ANN, True),
-        (state(PEOPLE, progress={"delegations": ((ANN, CAT),)}), ANN, False),
-        (state(PEOPLE, progress={"delegations": ((ANN, CAT),)}), CAT, True),
-        (state(ANYONE), CAT, True),
-        (state(ANYONE.model_copy(update={"exclude_requester": True})), ASKER, False),
-        (state(Approvers(kind=Approvers.Kind.CHAT, chat_id="oc_1")), CAT, True),
-        (state(Approvers(kind=Approvers.Kind.CHAT, chat_id="oc_1")), Identity(open_id="x", tenant_key="other"), False),
-        (state(Approvers()), ASKER, True),
-        (state(Approvers(), phase=Phase.EXECUTING), ASKER, False),
-        (state(Approvers(), phase=Phase.CLOSED), ASKER, False),
-        (state(Approvers(), phase=Phase.REVIEWING, result_sha256="r"), ASKER, True),
-        (state(Approvers(), phase=Phase.REVIEWING), ASKER, False),
-        (state(PEOPLE, phase=Phase.REVIEWING, result_sha256="r", progress={"approvals": (judged(ANN),)}), ANN, True),
-        (state(PEOPLE, phase=Phase.REVIEWING, result_sha256="r"), ASKER, False),
-        (state(PEOPLE).model_copy(update={"progress": None}), ANN, True),  # asked before progress was counted
+        (approval(PEOPLE), ANN, True),
+        (approval(PEOPLE), Identity(open_id="ou_ann"), True),  # the tenant that is meant where none is named
+        (approval(PEOPLE), Identity(open_id="ou_ann", tenant_key="other"), False),
+        (approval(PEOPLE), CAT, False),
+        (approval(PEOPLE, says(ANN)), ANN, False),
+        (approval(PEOPLE, says(ANN)), BOB, True),
+        (approval(PEOPLE, says(ANN)), Identity(union_id="on_x", tenant_key="t"), False),
+        (approval(THREE, says(ANN)), ANN, False),  # two of three must approve, and one has
+        (approval(THREE, says(ANN)), BOB, True),
+        (approval(THREE, says(ANN)), CAT, True),
+        (approval(THREE, says(BOB, "delegate", ASKER)), BOB, False),
+        (approval(THREE, says(BOB, "delegate", ASKER)), ASKER, True),
+        (approval(TWO_TO_REJECT, says(ANN, "reject")), ANN, False),
+        (approval(TWO_TO_REJECT, says(ANN, "reject")), BOB, True),
+        (approval(PEOPLE, says(ANN, "delegate", CAT)), ANN, False),
+        (approval(PEOPLE, says(ANN, "delegate", CAT)), CAT, True),
+        (approval(PEOPLE, escalates_to=CAT), CAT, True),
+        (approval(PEOPLE, escalates_to=CAT), ANN, True),
+        (approval(STAGED, says(ANN)), CAT, False),
+        (approval(STAGED, says(ANN), says(BOB)), CAT, True),
+        (approval(STAGED, says(ANN), says(BOB)), ANN, False),
+        (approval(ANYONE), CAT, True),
+        (approval(ANYONE.model_copy(update={"exclude_requester": True})), ASKER, False),
+        (approval(CHAT), CAT, True),
+        (approval(CHAT), Identity(open_id="x", tenant_key="other"), False),
+        (approval(Approvers()), ASKER, True),
+        (executing(approval(Approvers(), says(ASKER))), ASKER, False),
+        (core.close(approval(Approvers(), says(ASKER))), ASKER, False),
+        (approval(Approvers(), says(ASKER)), ASKER, False),  # it is about to run
+        (reviewing(approval(Approvers(), says(ASKER))), ASKER, True),
+        (reviewing(approval(PEOPLE, says(ANN), says(BOB))), ANN, True),
+        (reviewing(approval(PEOPLE, says(ANN), says(BOB))), ASKER, False),
     ],
 )
-def test_it_waits_for_whose_turn_it_is_and_who_has_not_decided(found: State, person: Identity, expected: bool) -> None:
-    assert awaits(found, person) is expected
+def test_it_waits_for_whose_turn_it_is_and_who_has_not_decided(
+    found: Planned, person: Identity, expected: bool
+) -> None:
+    assert core.state(found).awaits(person) is expected
+
+
+@pytest.mark.parametrize(
+    ("found", "person", "expected"),
+    [
+        (approval(CHAT), ANN, "oc_1"),
+        (approval(CHAT, escalates_to=ANN), ANN, None),  # who was called in needs to belong to no chat
+        (approval(PEOPLE), ANN, None),
+        (approval(ANYONE), ANN, None),
+    ],
+)
+def test_of_a_chat_one_must_be_a_member(found: Planned, person: Identity, expected: str | None) -> None:
+    awaited = core.awaited(found)
+    assert awaited is not None
+    assert awaited.chat_to_ask(person) == expected
 
 
 async def test_the_inbox_skips_what_has_ended_and_says_if_nobody_answers() -> None:
@@ -88,7 +142,8 @@ async def test_the_inbox_skips_what_has_ended_and_says_if_nobody_answers() -> No
     reader = cast("LedgerReader", Pages())
 
     async def ask(approval_id: str) -> State:
-        answers: dict[str, State | Exception] = {"a": ApprovalNotFound("a"), "b": Unavailable("no"), "c": state(PEOPLE)}
+        waits = core.state(approval(PEOPLE))
+        answers: dict[str, State | Exception] = {"a": ApprovalNotFound("a"), "b": Unavailable("no"), "c": waits}
         found = answers[approval_id]
         if isinstance(found, Exception):
             raise found
@@ -195,6 +250,7 @@ async def test_a_door_that_hands_over_decisions_gets_them_whole() -> None:
 
 def test_a_delegate_is_found_where_a_company_is_set() -> None:
     """Whoever asks is told in the company that is meant, as delegates are: else no inbox would know them."""
-    asker, ann = (Identity(open_id=name, tenant_key="tenant_1") for name in ("asker", "ann"))
-    found = state(Approvers(), progress={"delegations": ((asker, ann),)}).model_copy(update={"requester": asker})
-    assert awaits(found, Identity(open_id="ann"))
+    found = core.state(
+        approval(Approvers(), says(Identity(open_id="ou_asker"), "delegate", Identity(open_id="ou_ann")))
+    )
+    assert found.awaits(Identity(open_id="ou_ann"))

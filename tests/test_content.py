@@ -16,7 +16,7 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from assent import Outcome, Status
 from assent.content import MAX_ERROR_CHARACTERS, MAX_INLINE_BYTES, Content, describe
-from assent.messages import Report, ReportKind, Settled
+from assent.messages import Recorded, Report, ReportKind
 from assent.payload import sha256
 from tests.properties import unhurried
 
@@ -29,8 +29,8 @@ async def travelled(content: Content) -> Report:
     """The report after its way through Temporal, deep inside another message too."""
     report = content.report(ReportKind.EXECUTED)
     outcome = Outcome(approval_id="a", status=Status.EXECUTED, content=report.content)
-    payloads = await pydantic_data_converter.encode([report, Settled(outcome=outcome)])
-    arrived, recalled = await pydantic_data_converter.decode(payloads, [Report, Settled])
+    payloads = await pydantic_data_converter.encode([report, Recorded(outcome=outcome)])
+    arrived, recalled = await pydantic_data_converter.decode(payloads, [Report, Recorded])
     assert recalled.outcome.content == arrived.content
     assert arrived == report
     assert isinstance(arrived, Report)

@@ -22,6 +22,7 @@ from assent import (
     tools,
 )
 from assent.command import cli
+from assent.core.cards import FRESH_FOR
 from assent.problems import Code, problem
 from assent.settings import Settings
 from assent.wire import MAX_WAIT, NewApproval, NewRuling
@@ -45,7 +46,6 @@ from tests.documents import (
 )
 from tests.web import write_tokens
 from workers import api, dev, edge, webhook
-from workflows.post import FRESH_FOR
 
 # The commands, variables and names exist
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio import workflow
 
-from assent import Approvers, Identity
+from assent import Approvers, Identity, core
 from assent.contracts import (
     Decision,
     DecisionKind,
@@ -26,8 +25,8 @@ from assent.contracts import (
     Status,
     VerdictKind,
 )
-from assent.judgement import concluded
-from assent.messages import Remembering, Report, ReportKind, Reviewing, Shelf, Weighed, Withdrawal
+from assent.core import Planned, Unplanned, concluded
+from assent.messages import Remembering, Report, ReportKind, Weighed, Withdrawal
 from assent.policy import Effective, objection
 from ledger import Ledger
 from tests import rules
@@ -37,7 +36,6 @@ from tests.test_approvers import STRANGER, said
 from tests.tools import CHIEFS, PEOPLE, marks
 from workers.desk import told
 from workers.tokens import Agent
-from workflows.docket import Docket
 
 OTHER = Identity(open_id="ou_other")
 
@@ -154,10 +152,8 @@ def test_a_chat_that_nobody_was_asked_about_is_not_satisfied() -> None:
 
 
 @pytest.fixture
-def at_noon(monkeypatch: pytest.MonkeyPatch) -> datetime:
-    noon = datetime.now(UTC)
-    monkeypatch.setattr(workflow, "now", lambda: noon)
-    return noon
+def at_noon() -> datetime:
+    return datetime.now(UTC)
 
 
 def a_plan(now: datetime, **more: Any) -> Plan:
@@ -175,58 +171,69 @@ def decided(plan: Plan, actor: Identity, kind: DecisionKind, event_id: str = "e"
     )
 
 
+def opened(plan: Plan, now: datetime) -> Planned:
+    request = rules.request(plan)
+    return core.open_with(Unplanned(request=request), plan, now)
+
+
+def next_run(approval: Planned) -> Planned:
+    return core.resume(Planned.model_validate_json(approval.model_dump_json()))
+
+
+def verdict_on(approval: Planned, event_id: str) -> VerdictKind | None:
+    judged = approval.notes.verdict_on(event_id)
+    return judged.verdict if judged else None
+
+
 def test_a_decision_that_is_being_weighed_is_weighed_by_the_next_run(at_noon: datetime) -> None:
-    plan, docket = a_plan(at_noon), Docket(None)
-    docket.open(plan)
-    docket.take(decided(plan, plan.requester, DecisionKind.EDIT, arguments={"a": 1}))
-    assert docket.weighing is not None
-    next_run = Docket(docket.carried(plan, Shelf()))
-    next_run.resume()  # as the workflow does when all its parts are there
-    assert next_run.weighing is not None
+    plan = a_plan(at_noon)
+    edit = decided(plan, plan.requester, DecisionKind.EDIT, arguments={"a": 1})
+    approval = core.decide(opened(plan, at_noon), edit, at_noon)
+    assert approval.asking == edit
+    assert next_run(approval).asking == edit
 
 
 def test_a_call_whose_result_is_reviewed_stays_made_in_the_next_run(at_noon: datetime) -> None:
-    plan, docket = a_plan(at_noon), Docket(None)
-    docket.open(plan)
-    docket.take(decided(plan, plan.requester, DecisionKind.APPROVE))
-    docket.begun, docket.status = True, Status.EXECUTED
-    docket.review_result("0" * 64, at_noon + timedelta(hours=1))
-    outcome = Outcome(approval_id=plan.approval_id, status=Status.EXECUTED, decided_by=plan.requester)
-    reviewing = Reviewing(outcome=outcome, content_sha256="0" * 64, deadline=at_noon + timedelta(hours=1))
-    carried = docket.carried(plan, Shelf()).model_copy(update={"reviewing": reviewing})
-    next_run = Docket(carried)
-    next_run.withdraw(Withdrawal(reason="never mind"))
-    assert (next_run.status, next_run.decided_by) == (Status.EXECUTED, plan.requester)
-    next_run.take(decided(plan, plan.requester, DecisionKind.EDIT, "late", arguments={"a": 1}))
-    assert next_run.weighing is None  # nothing is edited after it ran
-    assert next_run.judged["late"].verdict is VerdictKind.ALREADY_DECIDED
+    plan = a_plan(at_noon)
+    approval = core.decide(opened(plan, at_noon), decided(plan, plan.requester, DecisionKind.APPROVE), at_noon)
+    sealed = Report(kind=ReportKind.EXECUTED, sealed=True, content_sha256="0" * 64)
+    approval, _ = core.report(core.begin(approval), sealed, at_noon)
+    approval = core.withdraw(next_run(approval), Withdrawal(reason="never mind"), at_noon)
+    assert approval.ending is not None
+    assert (approval.ending.status, approval.decided_by) == (Status.EXECUTED, plan.requester)
+    late = decided(plan, plan.requester, DecisionKind.EDIT, "late", arguments={"a": 1})
+    approval = core.decide(approval, late, at_noon)
+    assert approval.asking is None  # nothing is edited after it ran
+    assert verdict_on(approval, "late") is VerdictKind.ALREADY_DECIDED
 
 
 # A person who never stops
 
 
 def test_however_often_a_decision_moves_on_the_workflow_goes_on(at_noon: datetime) -> None:
-    plan, docket = a_plan(at_noon), Docket(None)
-    docket.open(plan)
+    plan = a_plan(at_noon)
+    approval = opened(plan, at_noon)
     pair = (plan.requester, OTHER.within(plan.tenant_key))
     for n in range(200):
         giver, taker = pair[n % 2], pair[(n + 1) % 2]
-        docket.take(decided(plan, giver, DecisionKind.DELEGATE, f"e{n}", delegate_to=taker))
-        docket.unwritten.clear()
-    assert docket.plan is plan
+        said = decided(plan, giver, DecisionKind.DELEGATE, f"e{n}", delegate_to=taker)
+        approval = core.decide(approval, said, at_noon)
+        approval = core.write(approval, approval.notes.unwritten, at_noon)
+    assert verdict_on(approval, "e199") is not None
+    assert len(approval.model_dump_json()) < 200_000
 
 
 def test_what_is_being_weighed_does_not_let_strangers_crowd_out_an_approver(at_noon: datetime) -> None:
     people = Approvers(kind=Approvers.Kind.PEOPLE, people=(OTHER.within("t"),))
-    plan, docket = a_plan(at_noon).model_copy(update={"approvers": people}), Docket(None)
-    docket.open(plan)
-    docket.take(decided(plan, OTHER, DecisionKind.EDIT, arguments={"a": 1}))
+    plan = a_plan(at_noon).model_copy(update={"approvers": people})
+    edit = decided(plan, OTHER, DecisionKind.EDIT, arguments={"a": 1})
+    approval = core.decide(opened(plan, at_noon), edit, at_noon)
     for n in range(100):
-        docket.take(decided(plan, STRANGER, DecisionKind.APPROVE, f"s{n}"))
-    docket.take(decided(plan, OTHER, DecisionKind.REJECT, "no"))
-    docket.withdraw(Withdrawal())
-    assert "no" in docket.judged
-    assert docket.judged["s0"].verdict is VerdictKind.FORBIDDEN
+        approval = core.decide(approval, decided(plan, STRANGER, DecisionKind.APPROVE, f"s{n}"), at_noon)
+    approval = core.decide(approval, decided(plan, OTHER, DecisionKind.REJECT, "no"), at_noon)
+    approval = core.withdraw(approval, Withdrawal(), at_noon)
+    assert verdict_on(approval, "no") is not None
+    assert verdict_on(approval, "s0") is VerdictKind.FORBIDDEN
 
 
 # What is sealed
@@ -306,11 +313,12 @@ def test_an_outcome_does_not_tell_the_hash_of_what_is_sealed() -> None:
 
 def test_a_withdrawal_during_the_last_look_counts_if_the_approval_does_not(at_noon: datetime) -> None:
     chat = Approvers(kind=Approvers.Kind.CHAT, chat_id="oc_1")
-    plan, docket = a_plan(at_noon).model_copy(update={"approvers": chat}), Docket(None)
-    docket.open(plan)
-    docket.take(decided(plan, OTHER, DecisionKind.APPROVE))
-    docket.weighed(Weighed())
-    assert docket.decision is not None
-    docket.withdraw(Withdrawal(reason="never mind"))  # while it is asked whether they still belong to the chat
-    docket.strike((OTHER.within(plan.tenant_key),))
-    assert docket.status is Status.CANCELLED
+    plan = a_plan(at_noon).model_copy(update={"approvers": chat})
+    said = decided(plan, OTHER, DecisionKind.APPROVE)
+    approval = core.answer(core.decide(opened(plan, at_noon), said, at_noon), said, Weighed(), at_noon)
+    assert approval.decision is not None
+    # while it is asked whether they still belong to the chat
+    approval = core.withdraw(approval, Withdrawal(reason="never mind"), at_noon)
+    approval = core.strike(approval, (OTHER.within(plan.tenant_key),), at_noon)
+    assert approval.ending is not None
+    assert approval.ending.status is Status.CANCELLED

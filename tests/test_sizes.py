@@ -14,7 +14,7 @@ from pydantic import BaseModel, TypeAdapter
 from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
-from assent import ApprovalHandle, Approvers, Identity, InvalidRequest, names, sizes
+from assent import ApprovalHandle, Approvers, Identity, InvalidRequest, core, names, sizes
 from assent.content import Content
 from assent.contracts import (
     Decision,
@@ -29,15 +29,15 @@ from assent.contracts import (
     Verdict,
     VerdictKind,
 )
+from assent.core import Asked, Unplanned
+from assent.core.cards import Cards
 from assent.door import MOST_CALLS
 from assent.messages import (
-    Asked,
     BundleAsked,
     Carded,
     FrozenCall,
     Member,
     ReportKind,
-    Shelf,
     ToolCall,
     VerdictQuestion,
     Weighed,
@@ -49,9 +49,7 @@ from tests.parts import until
 from tests.properties import unhurried
 from tests.test_reviews import frozen
 from workflows.bundle import BundleWorkflow
-from workflows.docket import Docket
 from workflows.frozen import FrozenReviewWorkflow
-from workflows.post import Post
 
 LIMIT = 2 * 1024 * 1024
 """What Temporal refuses."""
@@ -105,10 +103,12 @@ def decisions(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-FULL_SHELF = Shelf(
-    message_ids=("m" * 125,) * (sizes.CARDS // 128),
-    shared=Carded(message_ids=("m" * 125,) * (sizes.STANDING // 128 - 1)),
-)
+FULL = {
+    "cards": Cards(message_ids=("m" * 125,) * (sizes.CARDS // 128)),
+    "shared": Carded(message_ids=("m" * 125,) * (sizes.STANDING // 128 - 1)),
+    "other_messages": ("m" * 125,) * (sizes.STANDING // 128 - 1),
+}
+"""As many messages as are remembered."""
 
 
 @unhurried
@@ -122,29 +122,25 @@ def test_whatever_is_said_what_is_carried_along_stays_small(
     said: list[dict[str, Any]], times: int, answers: list[bool], large: bool
 ) -> None:
     """The ledger is out of reach all the while: nothing is ever written."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("workflows.docket.workflow.now", lambda: NOW)
-        approvers = Approvers(kind=Approvers.Kind.ANYONE, threshold=100, rejections=100)
-        plan = planned({"in": LONGEST} if large else {"in": "small"}, approvers)
-        docket = Docket(None)
-        docket.open(plan)
-        request = Request(approval_id="a", tool="send", arguments={"in": LONGEST}, requester=ME)
-        again = [{**fields, "event_id": f"{time}{fields['event_id']}"} for fields in said for time in range(times)]
-        for n, fields in enumerate(again):
-            assert docket.plan is not None
-            shown = docket.plan.payload_sha256 if fields["payload_sha256"] == "shown" else fields["payload_sha256"]
-            docket.take(Decision(**{**fields, "payload_sha256": shown}))
-            if docket.weighing is not None and answers[n % len(answers)]:
-                docket.weighed(weighed(docket.plan, docket.weighing))
-            if times == 60 and n % 10 and n + 1 < len(again):  # so many are looked at now and then
-                continue
-            carried = docket.carried(docket.plan, FULL_SHELF)
-            assert sizes.size(Asked(request=request, carried=carried)) <= sizes.CARRIED < LIMIT * 0.8
-            assert sizes.total(docket.next_entries) <= sizes.BATCH
-            asked = VerdictQuestion(event_id=fields["event_id"], delivery_id=None)
-            verdict: Verdict = docket.verdict(asked)
-            waits = any(each.event_id == fields["event_id"] for each in carried.early)
-            assert verdict.kind != "received" or waits, "nobody waits in vain for a verdict"
+    approvers = Approvers(kind=Approvers.Kind.ANYONE, threshold=100, rejections=100)
+    plan = planned({"in": LONGEST} if large else {"in": "small"}, approvers)
+    request = Request(approval_id="a", tool="send", arguments={"in": LONGEST}, requester=ME)
+    approval = core.open_with(Unplanned(request=request), plan, NOW).model_copy(update=FULL)
+    again = [{**fields, "event_id": f"{time}{fields['event_id']}"} for fields in said for time in range(times)]
+    for n, fields in enumerate(again):
+        shown = approval.plan.payload_sha256 if fields["payload_sha256"] == "shown" else fields["payload_sha256"]
+        approval = core.decide(approval, Decision(**{**fields, "payload_sha256": shown}), NOW)
+        if approval.asking is not None and answers[n % len(answers)]:
+            answered = weighed(approval.plan, approval.asking)
+            approval = core.answer(approval, approval.asking, answered, NOW)
+        if times == 60 and n % 10 and n + 1 < len(again):  # so many are looked at now and then
+            continue
+        assert sizes.size(Asked(request=request, state=approval)) <= sizes.CARRIED < LIMIT * 0.8
+        assert sizes.total(approval.notes.next_entries) <= sizes.BATCH
+        asked = VerdictQuestion(event_id=fields["event_id"], delivery_id=None)
+        waiting = (*approval.early, *([approval.asking] if approval.asking else []))
+        waits = any(each.event_id == fields["event_id"] for each in waiting)
+        assert core.verdict(approval, asked).kind != "received" or waits, "nobody waits in vain for a verdict"
 
 
 def weighed(plan: Plan, decision: Decision) -> Weighed:
@@ -365,12 +361,11 @@ async def test_a_ruling_that_is_too_large_is_refused_and_the_review_goes_on(serv
 
 def test_of_very_many_cards_the_newest_are_remembered() -> None:
     sent = tuple(f"om_{n:032}" for n in range(20_000))
-    docket = Docket(None)
-    shelf = Post(docket, Shelf(message_ids=sent)).shelf
-    assert sizes.size(shelf) < sizes.CARDS + 1000
-    assert shelf.message_ids == sent[-len(shelf.message_ids) :]
-    assert len(shelf.message_ids) > 1000
-    assert Post(docket, shelf).shelf == shelf
+    cards = Cards(message_ids=sent).arrived("om_last", None, NOW)
+    assert sizes.size(cards) < sizes.CARDS + 1000
+    assert cards.message_ids == (*sent, "om_last")[-len(cards.message_ids) :]
+    assert len(cards.message_ids) > 1000
+    assert Cards.model_validate_json(cards.model_dump_json()) == cards
 
 
 UNREADABLE = [nested(190), {"by": nested(185)}, {"message_ids": ["m" * 200] * 9000}, {"approval_id": "x" * 1_900_000}]

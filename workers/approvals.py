@@ -53,7 +53,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
         workflows=workflows.ALL,
         workflow_runner=SandboxedWorkflowRunner(RESTRICTIONS),
         activities=[
-            *(own.prepare, own.close_claim, own.write_audit, own.settle, own.release, own.recall),
+            *(own.prepare, own.close_claim, own.write_audit, own.record_ending, own.release, own.recall),
             *(weighing.weigh, weighing.remember),
             *(reviews.examine, reviews.rule, reviews.tell),
             *([cards.deliver] if cards else ()),

@@ -10,7 +10,6 @@ from pydantic import TypeAdapter
 from assent.contracts import Grant, Id, Identity, State, Surface
 from assent.door import invalid
 from assent.errors import ApprovalNotFound, NotAllowed
-from assent.inbox import awaits
 from assent.messages import RevokedKind
 from assent.problems import Code, problem
 from assent.wire import GrantList, Inbox, Revoked
@@ -82,7 +81,7 @@ async def result(approval_id: ApprovalId, actor: TheActor, desk: TheDesk, agent:
     state = await visible(desk, agent, approval_id)
     if state.asked_by == agent.principal:
         raise NotAllowed(f"the token {agent.name!r} asked for this approval, so it may not see what is to be released.")
-    found = await desk.door.stored_result(approval_id, actor) if awaits(state, actor) and state.result_sha256 else None
+    found = await desk.door.stored_result(approval_id, actor) if state.awaits(actor) and state.result_sha256 else None
     if found is None:
         said = f"approval {approval_id!r} has no result that waits for {actor} to be released"
         raise Refusal(problem(Code.NO_RESULT, said, approval_id=approval_id))

@@ -117,9 +117,9 @@ async def _tell(client: Client, ledger: Ledger, outcome: Outcome) -> None:
     now, plan = datetime.now(UTC), await ledger.plan(outcome.approval_id)
     await _start(
         client,
-        names.SETTLING,
+        names.RECORDING,
         Conclusion(outcome=outcome, entries=(), judged=(), closed_at=now),
-        names.settling_workflow(outcome.approval_id, "gone"),
+        names.recording_workflow(outcome.approval_id, "gone"),
     )
     if plan is not None and plan.callback_url is not None:
         announcement = Announcement(url=plan.callback_url, outcome=outcome, ended_at=now, asked_by=plan.asked_by)

@@ -2,12 +2,12 @@
 
 from workflows.announcing import AnnouncingWorkflow
 from workflows.approval import ApprovalWorkflow
-from workflows.awaiting import InboxReplyWorkflow
 from workflows.bundle import BundleWorkflow
 from workflows.frozen import FrozenReviewWorkflow
+from workflows.inbox_reply import InboxReplyWorkflow
 from workflows.recall import RecallWorkflow
-from workflows.settling import SettlingWorkflow
-from workflows.showing import ShowingWorkflow
+from workflows.recording import RecordingWorkflow
+from workflows.show_settled import ShowSettledWorkflow
 
 ALL = [
     AnnouncingWorkflow,
@@ -16,8 +16,8 @@ ALL = [
     FrozenReviewWorkflow,
     InboxReplyWorkflow,
     RecallWorkflow,
-    SettlingWorkflow,
-    ShowingWorkflow,
+    RecordingWorkflow,
+    ShowSettledWorkflow,
 ]
 
 __all__ = [
@@ -28,6 +28,6 @@ __all__ = [
     "FrozenReviewWorkflow",
     "InboxReplyWorkflow",
     "RecallWorkflow",
-    "SettlingWorkflow",
-    "ShowingWorkflow",
+    "RecordingWorkflow",
+    "ShowSettledWorkflow",
 ]

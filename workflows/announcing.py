@@ -5,17 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.common import RetryPolicy
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
     from assent.messages import Announcement
-    from workflows import steps
+    from assent.steps import ANNOUNCE
+    from workflows.steps import OUTBOUND, RARELY, take
 
 _FOR = timedelta(days=3)
-_RARELY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(hours=1))
-"""An address that never takes it is asked some eighty times, not thousands."""
 
 
 @workflow.defn(name=names.ANNOUNCING)
@@ -25,6 +23,6 @@ class AnnouncingWorkflow:
     @workflow.run
     async def run(self, announcement: Announcement) -> None:
         try:
-            await steps.outbound(names.ANNOUNCE, announcement, None, _FOR, _RARELY)
+            await take(ANNOUNCE, announcement, OUTBOUND, within=_FOR, retry=RARELY)
         except FailureError as error:
             workflow.logger.warning("the outcome of %s was not taken: %s", announcement.outcome.approval_id, error)

@@ -10,8 +10,6 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from pydantic import ValidationError
-
     from assent import names, sizes
     from assent.messages import (
         BundleAsked,
@@ -21,7 +19,9 @@ with workflow.unsafe.imports_passed_through():
         Member,
         Sheet,
     )
-    from workflows import steps
+    from assent.steps import DELIVER_BUNDLE, SHOW_BUNDLE
+    from workflows.reading import read
+    from workflows.steps import AT_ONCE, LOCAL, ONCE, OUTBOUND, take
 
 GATHERING = timedelta(seconds=5)
 """How long a card waits for calls of which nothing was heard."""
@@ -91,11 +91,11 @@ class BundleWorkflow:
 
     async def _delivered(self) -> BundleDelivered:
         try:
-            return await steps.promptly(names.DELIVER_BUNDLE, self._sheet, BundleDelivered)
+            return await take(DELIVER_BUNDLE, self._sheet, LOCAL, within=AT_ONCE, retry=ONCE)
         except FailureError:
             self._news = True  # what is found there then may no longer be how they stand
         try:
-            return await steps.outbound(names.DELIVER_BUNDLE, self._sheet, BundleDelivered, _FINDABLE)
+            return await take(DELIVER_BUNDLE, self._sheet, OUTBOUND, within=_FINDABLE)
         except FailureError:
             return BundleDelivered()
 
@@ -126,7 +126,7 @@ class BundleWorkflow:
 
     async def _shown(self) -> BundleShown:
         try:
-            return await steps.outbound(names.SHOW_BUNDLE, self._sheet, BundleShown, _CHANGEABLE)
+            return await take(SHOW_BUNDLE, self._sheet, OUTBOUND, within=_CHANGEABLE)
         except FailureError:
             return BundleShown(open=self._ids)
 
@@ -157,10 +157,8 @@ class BundleWorkflow:
 
     @workflow.signal(name=names.NEWS, description="How one of the calls stands.")
     def _on_news(self, *said: Any) -> None:
-        try:
-            (message,) = said
-            member = Member.model_validate(message)
-        except (ValidationError, ValueError, TypeError, RecursionError):
+        member = read(Member, said)
+        if member is None:
             return
         if member.approval_id in self._ids:
             others = (each for key, each in self._members.items() if key != member.approval_id)

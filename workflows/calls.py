@@ -10,9 +10,9 @@ from temporalio.exceptions import ActivityError
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 with workflow.unsafe.imports_passed_through():
-    from assent import names
     from assent.messages import Closing, Report, ReportKind, ToolCall
-    from workflows import steps
+    from assent.steps import CLOSE_CLAIM, EXECUTE, PROBE
+    from workflows.steps import HERE, ONCE, TO_RECORD, take, take_on_queue
 
 _PROBE_LIMIT = timedelta(seconds=15)
 _SHORTEST_WAIT = timedelta(seconds=2)
@@ -20,15 +20,14 @@ _SHORTEST_WAIT = timedelta(seconds=2)
 
 async def make(call: ToolCall, *, queue: str, heartbeat: timedelta) -> Report:
     """Have the call made at most once, and say only what is certain of it."""
-    attempt = call.timeout + steps.RECORDING
+    attempt = call.timeout + TO_RECORD
     try:
-        report = await steps.on_tool_queue(
-            names.EXECUTE,
+        report = await take_on_queue(
+            EXECUTE,
             call,
-            Report,
-            queue=queue,
+            queue,
             attempt=attempt,
-            limit=call.start_within + call.attempts * (attempt + heartbeat),
+            within=call.start_within + call.attempts * (attempt + heartbeat),
             heartbeat=heartbeat,
             retry=RetryPolicy(maximum_interval=timedelta(seconds=10)),
         )
@@ -49,15 +48,8 @@ async def make(call: ToolCall, *, queue: str, heartbeat: timedelta) -> Report:
 async def probe(call: ToolCall, *, queue: str, heartbeat: timedelta) -> Report:
     """Ask the tool once, quickly. A probe that raises, hangs or does not know changes nothing."""
     try:
-        return await steps.on_tool_queue(
-            names.PROBE,
-            call,
-            Report,
-            queue=queue,
-            attempt=_PROBE_LIMIT,
-            limit=_PROBE_LIMIT,
-            heartbeat=heartbeat,
-            retry=RetryPolicy(maximum_attempts=1),
+        return await take_on_queue(
+            PROBE, call, queue, attempt=_PROBE_LIMIT, within=_PROBE_LIMIT, heartbeat=heartbeat, retry=ONCE
         )
     except ActivityError:
         return Report(kind=ReportKind.UNKNOWN)
@@ -74,7 +66,7 @@ async def _close_claim(call: ToolCall, reason: str | None) -> Report:
         reason=reason or "it was not begun",
         entries=call.entries,
     )
-    return await steps.durable(names.CLOSE_CLAIM, closing, Report)
+    return await take(CLOSE_CLAIM, closing, HERE)
 
 
 def _why(error: ActivityError) -> str:

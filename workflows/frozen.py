@@ -12,9 +12,11 @@ from temporalio.exceptions import ApplicationError
 with workflow.unsafe.imports_passed_through():
     from assent import names, sizes
     from assent.contracts import Ruled, RuledKind, Ruling, RulingKind, Settlement
-    from assent.messages import Examination, Examined, FrozenCall, Report, ReportKind, Telling, Told
-    from workflows import calls, steps
+    from assent.messages import Examination, Examined, FrozenCall, Report, ReportKind, Telling
+    from assent.steps import EXAMINE, RULE, SHOW_REVIEW, TELL
+    from workflows import calls
     from workflows.details import review_page
+    from workflows.steps import HERE, LOCAL, OUTBOUND, take, try_to
 
 SHORT_HASH = 12
 """How much of the payload's hash a person types to have a call tried again."""
@@ -67,7 +69,7 @@ class FrozenReviewWorkflow:
     async def _look(self) -> None:
         """See what the ledger knows, and show it; what it knows for certain settles the question."""
         self._news = False
-        self._examined = await steps.durable(names.EXAMINE, self._examination(), Examined)
+        self._examined = await take(EXAMINE, self._examination(), HERE)
         if self._examined.retry is not None:
             self._retry = self._examined.retry.consent
         if self._examined.is_known and self._settled is None:
@@ -105,7 +107,7 @@ class FrozenReviewWorkflow:
 
     async def _conclude(self, examination: Examination) -> Ruled:
         """Settle through the ledger, which lets only the first do so."""
-        ruled = await steps.durable(names.RULE, examination, Ruled)
+        ruled = await take(RULE, examination, HERE)
         if ruled.settlement is not None:
             self._settled = ruled.settlement
         return ruled
@@ -126,18 +128,18 @@ class FrozenReviewWorkflow:
             await workflow.wait_condition(lambda: self._unshown)
             self._unshown = False
             if self._frozen.has_cards:
-                await steps.outbound(names.SHOW_REVIEW, self._examination(), None)
+                await take(SHOW_REVIEW, self._examination(), OUTBOUND)
 
     async def _tell(self) -> None:
         """Tell everyone what was settled: the audits of all who waited say so, and their cards show it."""
         if self._examined is not None and self._examined.told:
             return  # who comes later finds it in the ledger, and says so itself
         telling = Telling(approval_id=self._frozen.call.approval_id)
-        told = await steps.local(names.TELL, telling, Told)
+        told = await take(TELL, telling, LOCAL)
         await self._show_settled(told.approval_ids)
         while told.after is not None:
             telling = telling.model_copy(update={"after": told.after})
-            told = await steps.local(names.TELL, telling, Told)
+            told = await take(TELL, telling, LOCAL)
             if told.approval_ids:
                 await self._show_settled(told.approval_ids)
 
@@ -146,12 +148,12 @@ class FrozenReviewWorkflow:
         if not self._frozen.has_cards and not approval_ids:
             return
         examination = self._examination().model_copy(update={"told": approval_ids})
-        if await steps.attempted(names.SHOW_REVIEW, examination):
+        if await try_to(SHOW_REVIEW, examination):
             return
         await workflow.start_child_workflow(
-            names.SHOWING,
+            names.SHOW_SETTLED,
             examination,
-            id=names.showing_workflow(self._frozen.call.approval_id, str(workflow.uuid4())),
+            id=names.show_settled_workflow(self._frozen.call.approval_id, str(workflow.uuid4())),
             parent_close_policy=workflow.ParentClosePolicy.ABANDON,
         )
 

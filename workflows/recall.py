@@ -9,7 +9,8 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from assent import names
     from assent.messages import Recall, Recalled
-    from workflows import steps
+    from assent.steps import RECALL
+    from workflows.steps import LOCAL, take
 
 
 @workflow.defn(name=names.RECALL)
@@ -18,4 +19,4 @@ class RecallWorkflow:
 
     @workflow.run
     async def run(self, question: Recall) -> Recalled:
-        return await steps.local(names.RECALL_RECORD, question, Recalled, timedelta(seconds=20))
+        return await take(RECALL, question, LOCAL, within=timedelta(seconds=20))

@@ -1,137 +1,129 @@
-"""The options of every step an approval takes, kept in one place."""
+"""How a step is taken: where it runs, how often it is tried, and how long it may take."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
+from enum import Enum
 from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError
+from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import BaseModel
 
     from assent import names
     from assent.messages import ToolCall
+    from assent.steps import Step
 
-Result = TypeVar("Result", bound=BaseModel)
+Taken = TypeVar("Taken", bound=BaseModel)
+Given = TypeVar("Given", bound=BaseModel | None)
+Result = TypeVar("Result")
 
-RECORDING = timedelta(seconds=40)
-"""How long a tool's attempt may take beyond the tool itself, to claim and to record."""
-SETTLING = timedelta(seconds=10)
-"""How long an outcome may be held back so that it is in the ledger before anyone sees it."""
-
-_PROMPTLY = timedelta(seconds=4)
+SOON = timedelta(seconds=10)
+"""How long an outcome may be held back so that it is in the ledger, or on its cards, before anyone sees it."""
+AT_ONCE = timedelta(seconds=4)
 """How long a step that talks to Feishu may hold the workflow's task. It leaves by itself when Feishu has not answered
 within a second; this is for a ledger or a machine that is slower still."""
-_OUTBOUND_ATTEMPT = timedelta(seconds=20)
+TO_RECORD = timedelta(seconds=40)
+"""How long a tool's attempt may take beyond the tool itself, to claim and to record."""
 
-_POLITE = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
-_PATIENT = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=30))
 _ATTEMPT = timedelta(seconds=10)
+_OUTBOUND_ATTEMPT = timedelta(seconds=20)
+_LOCALLY = timedelta(seconds=2)
+"""How long a local step waits for its next try before it gives the task back and goes on by a timer."""
 
 
-async def local(name: str, argument: BaseModel, result: type[Result] | None, limit: timedelta | None = None) -> Result:
-    """A short, harmless step in the workflow's own task; it leaves the task's slot when it has to wait."""
-    answer: Result = await workflow.execute_local_activity(
-        name,
-        argument,
-        result_type=result,
-        start_to_close_timeout=_ATTEMPT,
-        schedule_to_close_timeout=limit,
-        local_retry_threshold=timedelta(seconds=2),
-        retry_policy=_PATIENT,
-    )
-    return answer
+class Where(Enum):
+    """Where a step runs."""
+
+    LOCAL = "in the workflow's own task: short and harmless to repeat, and no event of its own"
+    HERE = "on our own queue: in history before its effect is seen"
+    OUTBOUND = "on the queue of what waits for Feishu or an agent, where it holds up nobody but its like"
 
 
-async def durable(name: str, argument: BaseModel, result: type[Result], limit: timedelta | None = None) -> Result:
-    """A step on our own queue, in history before its effect is seen, tried until it succeeds or the limit ends."""
-    answer: Result = await workflow.execute_activity(
-        name,
-        argument,
-        result_type=result,
-        start_to_close_timeout=_ATTEMPT,
-        schedule_to_close_timeout=limit,
-        retry_policy=_PATIENT,
-    )
-    return answer
+LOCAL, HERE, OUTBOUND = Where.LOCAL, Where.HERE, Where.OUTBOUND
+
+_PATIENT = RetryPolicy(initial_interval=timedelta(milliseconds=200), maximum_interval=timedelta(seconds=30))
+_POLITE = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(minutes=1))
+RARELY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(hours=1))
+"""For an address that never answers: it is asked some eighty times in three days, not thousands."""
+ONCE = RetryPolicy(maximum_attempts=1)
 
 
-async def promptly(name: str, argument: BaseModel, result: type[Result]) -> Result:
-    """A step to the outside in the workflow's own task: one short try. It fails with a `FailureError` of any kind."""
-    answer: Result = await workflow.execute_local_activity(
-        name,
-        argument,
-        result_type=result,
-        schedule_to_close_timeout=_PROMPTLY,
-        retry_policy=RetryPolicy(maximum_attempts=1),
-    )
-    return answer
+async def take(
+    step: Step[Taken, Given],
+    said: Taken,
+    where: Where,
+    *,
+    within: timedelta | None = None,
+    retry: RetryPolicy | None = None,
+) -> Given:
+    """Take a step, until it succeeds or its time is over; then, or if it may not be tried again, raise FailureError.
 
-
-async def outbound(
-    name: str,
-    argument: BaseModel,
-    result: type[Result] | None,
-    limit: timedelta | None = None,
-    retry: RetryPolicy = _POLITE,
-) -> Result:
-    """A step to the outside that goes on trying, on a queue where it holds up nobody but its like."""
-    answer: Result = await workflow.execute_activity(
-        name,
-        argument,
-        result_type=result,
-        task_queue=names.OUTBOUND_QUEUE,
-        start_to_close_timeout=_OUTBOUND_ATTEMPT,
-        schedule_to_close_timeout=limit,
-        retry_policy=retry,
-    )
-    return answer
-
-
-async def attempted(name: str, argument: BaseModel) -> bool:
-    """A step to the outside that is tried once, and may fail; tells whether it did not."""
-    try:
-        await workflow.execute_activity(
-            name,
-            argument,
-            task_queue=names.OUTBOUND_QUEUE,
-            schedule_to_close_timeout=SETTLING,
-            retry_policy=RetryPolicy(maximum_attempts=1),
+    within: how long all tries together may take; without it, for ever.
+    retry: how often it is tried, `ONCE` or else; without it, patiently.
+    """
+    result: Given
+    if where is LOCAL:
+        result = await workflow.execute_local_activity(
+            step.name,
+            said,
+            result_type=step.gives,
+            start_to_close_timeout=None if retry is ONCE else _ATTEMPT,
+            schedule_to_close_timeout=within,
+            local_retry_threshold=_LOCALLY,
+            retry_policy=retry or _PATIENT,
         )
-    except ActivityError:
+    else:
+        is_outbound = where is OUTBOUND
+        result = await workflow.execute_activity(
+            step.name,
+            said,
+            result_type=step.gives,
+            task_queue=names.OUTBOUND_QUEUE if is_outbound else None,
+            start_to_close_timeout=_OUTBOUND_ATTEMPT if is_outbound else _ATTEMPT,
+            schedule_to_close_timeout=within,
+            retry_policy=retry or (_POLITE if is_outbound else _PATIENT),
+        )
+    return result
+
+
+async def try_to(step: Step[Taken, Given], said: Taken) -> bool:
+    """Try a step to the outside once; tells whether it succeeded."""
+    try:
+        await take(step, said, OUTBOUND, within=SOON, retry=ONCE)
+    except FailureError:
         return False
     return True
 
 
-async def on_tool_queue(
-    name: str,
+async def take_on_queue(
+    step: Step[ToolCall, Given],
     call: ToolCall,
-    result: type[Result],
-    *,
     queue: str,
+    *,
     attempt: timedelta,
-    limit: timedelta,
+    within: timedelta,
     heartbeat: timedelta,
     retry: RetryPolicy,
-) -> Result:
+) -> Given:
     """A step that the tool's own workers take."""
-    answer: Result = await workflow.execute_activity(
-        name,
+    result: Given = await workflow.execute_activity(
+        step.name,
         call,
-        result_type=result,
+        result_type=step.gives,
         task_queue=queue,
         start_to_close_timeout=attempt,
-        schedule_to_close_timeout=limit,
+        schedule_to_close_timeout=within,
         heartbeat_timeout=heartbeat,
         retry_policy=retry,
         summary=call.tool,
     )
-    return answer
+    return result
 
 
 async def uncancelled(story: Coroutine[Any, Any, Result], on_cancel: Callable[[], None]) -> Result:

@@ -4,166 +4,144 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from assent import names
-    from assent.contracts import Approvers, Identity
+    from assent import core
+    from assent.contracts import Decision, Identity
+    from assent.core import Planned
     from assent.messages import AuditBatch, Weighed, Weighing
-    from workflows import steps
-    from workflows.docket import Docket
-    from workflows.post import Post
+    from assent.steps import WEIGH, WRITE_AUDIT
+    from workflows.deliveries import Deliveries
+    from workflows.open_approval import OpenApproval
+    from workflows.steps import AT_ONCE, LOCAL, ONCE, OUTBOUND, take
 
-_LONGEST_PAUSE = timedelta(minutes=5)
+_FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=1), timedelta(minutes=5)
+"""How long a ledger that cannot be reached is left alone."""
 
 
 class Waiting:
     """Everything that goes on while an approval waits: cards, reminders, questions to the outside, the audit."""
 
     def __init__(
-        self, docket: Docket, post: Post, continue_as_new: Callable[[], None], describe: Callable[[], None]
+        self,
+        approval: OpenApproval,
+        deliveries: Deliveries,
+        continue_as_new: Callable[[], None],
+        describe: Callable[[], None],
     ) -> None:
-        self._docket = docket
-        self._post = post
+        self._approval = approval
+        self._deliveries = deliveries
         self._continue_as_new = continue_as_new
         self._describe = describe
-        self._described = docket.news + docket.renewals
+        self._described = approval.state
         self._asking: asyncio.Task[None] | None = None
 
-    async def until(
-        self, is_over: Callable[[], bool], deadline: Callable[[], datetime], *, reminds: bool = False
-    ) -> bool:
-        """Wait until it is over; False if the deadline passed before."""
+    async def until(self, is_over: Callable[[Planned], bool]) -> bool:
+        """Wait until it is over; False if the time for it passed before."""
         try:
-            return await self._until(is_over, deadline, reminds)
+            return await self._until(is_over)
         finally:
             if self._asking is not None:
                 self._asking.cancel()
 
-    async def _until(self, is_over: Callable[[], bool], deadline: Callable[[], datetime], reminds: bool) -> bool:
-        docket, pause = self._docket, timedelta(seconds=1)
-        while not is_over():
-            if docket.unwritten:
-                pause = timedelta(seconds=1) if await self.write_audit() else min(pause * 2, _LONGEST_PAUSE)
-            if is_over():
+    async def _until(self, is_over: Callable[[Planned], bool]) -> bool:
+        approval, pause = self._approval, _FIRST_PAUSE
+        while not is_over(approval.state):
+            if approval.state.notes.unwritten:
+                pause = _FIRST_PAUSE if await self._write_audit() else min(pause * 2, _LONGEST_PAUSE)
+            if is_over(approval.state):
                 return True
-            if self._described != docket.news + docket.renewals:
-                self._described = docket.news + docket.renewals
+            if core.has_changed(self._described, approval.state):
+                self._described = approval.state
                 self._describe()
-            if self._is_long:
+            if _history_is_long():
                 self._continue_as_new()
-            self._ask_if_due(deadline())
-            plan = docket.plan
-            assert plan is not None
+            self._ask_if_due()
             now = workflow.now()
-            if now >= deadline():
+            if now >= core.ends_at(approval.state):
                 return False
-            wake_at = min(deadline(), self._next_call(now)) if reminds else deadline()
-            self._post.send_if_due(plan)
-            self._post.tell_if_due(plan)
-            left = min(wake_at, self._post.due_at(plan)) - now
-            await self._something_new(is_over, min(left, pause) if docket.unwritten else left)
+            approval.becomes(core.call_others, now)
+            self._deliveries.start_what_is_due()
+            left = core.wakes_at(approval.state, now) - now
+            await self._something_new(is_over, min(left, pause) if approval.state.notes.unwritten else left)
         return True
 
-    async def _something_new(self, is_over: Callable[[], bool], timeout: timedelta) -> None:
+    async def _something_new(self, is_over: Callable[[Planned], bool], timeout: timedelta) -> None:
         """Wait for the end, for something to write down, show or ask, for a long history, or for the timeout."""
-        docket, backlog = self._docket, len(self._docket.unwritten)
+        approval, backlog = self._approval, len(self._approval.state.notes.unwritten)
         try:
             await workflow.wait_condition(
                 lambda: (
-                    is_over()
-                    or len(docket.unwritten) > backlog
-                    or self._post.is_due
-                    or (docket.weighing is not None and self._asking is None)
-                    or self._is_long
+                    is_over(approval.state)
+                    or len(approval.state.notes.unwritten) > backlog
+                    or self._deliveries.are_due
+                    or (approval.state.asking is not None and self._asking is None)
+                    or _history_is_long()
                 ),
                 timeout=timeout,
             )
         except TimeoutError:
             return
 
-    def _next_call(self, now: datetime) -> datetime:
-        """Remind or call in others where that is due; when it will be next."""
-        plan, panel = self._docket.plan, self._docket.panel
-        assert plan is not None
-        assert panel is not None
-        if plan.remind_at and not panel.reminded:
-            if now < plan.remind_at:
-                return plan.remind_at
-            self._docket.remind()
-        if plan.escalate_at and not panel.escalated:
-            if now < plan.escalate_at:
-                return plan.escalate_at
-            self._docket.escalate()
-        return plan.deadline + plan.grace
-
     # Questions to the outside
 
-    def _ask_if_due(self, until: datetime) -> None:
-        if self._docket.weighing is not None and self._asking is None:
-            self._asking = asyncio.create_task(self._ask(until))
+    def _ask_if_due(self) -> None:
+        if self._approval.state.asking is not None and self._asking is None:
+            self._asking = asyncio.create_task(self._ask(self._approval.state.asking))
 
-    async def _ask(self, until: datetime) -> None:
+    async def _ask(self, decision: Decision) -> None:
         """Ask about the decision that waits; as long as nobody answers, it goes on waiting."""
+        approval = self._approval
         try:
-            asked = self._docket.weighing
-            answer = await weigh(self._docket.question(), until - workflow.now())
-            if answer is not None and self._docket.weighing is asked:
-                self._docket.weighed(answer)
+            question = core.question(approval.state, decision, workflow.now())
+            answered = await weigh(question, core.ends_at(approval.state) - workflow.now())
+            if answered is not None:
+                approval.becomes(core.answer, decision, answered, workflow.now())
         finally:
             self._asking = None
 
-    # The audit, and a long history
+    # The audit
 
-    async def write_audit(self) -> bool:
-        assert self._docket.plan is not None
-        batch = AuditBatch(approval_id=self._docket.plan.approval_id, entries=self._docket.next_entries)
+    async def _write_audit(self) -> bool:
+        approval = self._approval
+        batch = AuditBatch(approval_id=approval.plan.approval_id, entries=approval.state.notes.next_entries)
         try:
-            await steps.local(names.WRITE_AUDIT, batch, None, timedelta(seconds=2))
+            await take(WRITE_AUDIT, batch, LOCAL, within=timedelta(seconds=2))
         except FailureError:
             return False
-        self._docket.written(batch.entries)
+        approval.becomes(core.write, batch.entries, workflow.now())
         return True
 
-    @property
-    def _is_long(self) -> bool:
-        return workflow.info().is_continue_as_new_suggested()
 
-
-async def weigh(question: Weighing, limit: timedelta) -> Weighed | None:
-    """Ask outside, promptly first; None if nobody could answer in time."""
+async def weigh(question: Weighing, within: timedelta) -> Weighed | None:
+    """Ask outside, at once first; None if nobody could answer in time."""
     try:
-        return await steps.promptly(names.WEIGH, question, Weighed)
+        return await take(WEIGH, question, LOCAL, within=AT_ONCE, retry=ONCE)
     except FailureError:
-        if limit <= timedelta(0):
+        if within <= timedelta(0):
             return None
     try:
-        return await steps.outbound(names.WEIGH, question, Weighed, limit)
+        return await take(WEIGH, question, OUTBOUND, within=within)
     except FailureError:
         return None
 
 
-async def outsiders(docket: Docket, limit: timedelta) -> tuple[Identity, ...] | None:
-    """Those whose approval rests on belonging to a chat that they have left; None if nobody could say."""
-    plan, panel = docket.plan, docket.panel
-    assert plan is not None
-    assert panel is not None
+async def outsiders(approval: OpenApproval) -> tuple[Identity, ...] | None:
+    """Those whose approval rests on belonging to a chat that they have left; None if nobody could say in time."""
+    plan = approval.plan
+    within = plan.deadline + plan.start_within - workflow.now()
     found: list[Identity] = []
-    for stage, actors in panel.members().items():
-        group = panel.stage_group(stage)
-        assert group.kind is Approvers.Kind.CHAT
-        question = Weighing(
-            approval_id=plan.approval_id,
-            approvers=group,
-            actors=actors,
-            payload_sha256=plan.payload_sha256,
-            now=workflow.now(),
-        )
-        answer = await weigh(question, limit)
-        if answer is None:
+    for question in core.questions_before_call(approval.state, workflow.now()):
+        answered = await weigh(question, within)
+        if answered is None:
             return None
-        found += answer.outsiders
+        found += answered.outsiders
     return tuple(found)
+
+
+def _history_is_long() -> bool:
+    return workflow.info().is_continue_as_new_suggested()

@@ -22,7 +22,8 @@ from activities.tools import ToolActivities
 from activities.weighing import WeighingActivities
 from assent import Identity, Surface, names
 from assent.contracts import Decision, DecisionKind, Request, Ruling, RulingKind, WhenPending
-from assent.messages import Asked, Withdrawal
+from assent.core import Asked
+from assent.messages import Withdrawal
 from assent.payload import sha256
 from assent.settings import Settings
 from ledger import Ledger

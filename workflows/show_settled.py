@@ -7,13 +7,14 @@ from temporalio import workflow
 with workflow.unsafe.imports_passed_through():
     from assent import names
     from assent.messages import Examination
-    from workflows import steps
+    from assent.steps import SHOW_REVIEW
+    from workflows.steps import OUTBOUND, take
 
 
-@workflow.defn(name=names.SHOWING)
-class ShowingWorkflow:
+@workflow.defn(name=names.SHOW_SETTLED)
+class ShowSettledWorkflow:
     """Tries until everyone is told; whoever waits for the settlement already has it."""
 
     @workflow.run
     async def run(self, examination: Examination) -> None:
-        await steps.outbound(names.SHOW_REVIEW, examination, None)
+        await take(SHOW_REVIEW, examination, OUTBOUND)

@@ -8,8 +8,9 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from assent.awaiting import INBOX_REPLY, REPLY_INBOX, Enquiry
-    from workflows import steps
+    from assent.awaiting import INBOX_REPLY, Enquiry
+    from assent.steps import REPLY_TO_MESSAGE
+    from workflows.steps import OUTBOUND, take
 
 _FOR = timedelta(minutes=10)
 """How long an answer is still worth sending."""
@@ -22,6 +23,6 @@ class InboxReplyWorkflow:
     @workflow.run
     async def run(self, enquiry: Enquiry) -> None:
         try:
-            await steps.outbound(REPLY_INBOX, enquiry, None, _FOR)
+            await take(REPLY_TO_MESSAGE, enquiry, OUTBOUND, within=_FOR)
         except FailureError as error:
             workflow.logger.warning("message %s was not answered: %s", enquiry.message_id, error)

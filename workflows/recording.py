@@ -6,16 +6,17 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.messages import Conclusion, Revision, Settled
-    from workflows import steps
+    from assent.messages import Conclusion, Revision
+    from assent.steps import RECORD, SHOW
+    from workflows.steps import HERE, OUTBOUND, take
 
 
-@workflow.defn(name=names.SETTLING)
-class SettlingWorkflow:
+@workflow.defn(name=names.RECORDING)
+class RecordingWorkflow:
     """Tries until the ledger has the outcome and no card shows buttons; the agent already has it."""
 
     @workflow.run
     async def run(self, conclusion: Conclusion) -> None:
-        done = await steps.durable(names.SETTLE, conclusion, Settled)
+        done = await take(RECORD, conclusion, HERE)
         if done.cards_due:
-            await steps.outbound(names.SHOW, Revision(approval_id=done.outcome.approval_id), None)
+            await take(SHOW, Revision(approval_id=done.outcome.approval_id), OUTBOUND)

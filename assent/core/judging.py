@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from assent.contracts import Decision, Outcome, Plan, Stage, Status, VerdictKind
-from assent.messages import AuditEntry, AuditEvent, Report, ReportKind
-
-_STATUS_OF = {
-    ReportKind.EXECUTED: Status.EXECUTED,
-    ReportKind.REPLAYED: Status.REPLAYED,
-    ReportKind.FAILED: Status.FAILED,
-    ReportKind.UNKNOWN: Status.FROZEN,
-}
+from assent.contracts import Decision, Plan, Stage, Status, VerdictKind
+from assent.messages import AuditEntry, AuditEvent
 
 
 def objection(
-    plan: Plan,
-    decision: Decision,
-    cards: Collection[str],
-    *,
-    result_sha256: str | None = None,
-    may_decide: bool | None = None,
+    plan: Plan, decision: Decision, cards: Collection[str], *, may_decide: bool, result_sha256: str | None = None
 ) -> VerdictKind | None:
     """Why a decision cannot count whatever the approval's state: it is about something else, or someone else's.
 
     cards: the messages on which this approval was shown.
+    may_decide: whether the actor is one of those who may.
     result_sha256: the result that is, or was, to be released.
-    may_decide: whether the actor is one of those who may; by default, whether the plan names them in any stage.
     """
     shown = plan.payload_sha256 if decision.stage is Stage.CALL else result_sha256
     about_this_approval = (
@@ -40,12 +28,7 @@ def objection(
     former = decision.stage is Stage.CALL and decision.payload_sha256 in plan.former_sha256
     if not about_this_approval or (decision.payload_sha256 != shown and not former):
         return VerdictKind.TAMPERED
-    if decision.actor.is_outside(plan.tenant_key):
-        return VerdictKind.FORBIDDEN
-    if may_decide is None:
-        actor = decision.actor.within(plan.tenant_key)
-        may_decide = any(stage.include(actor, plan.requester) for stage in plan.approvers.stages)
-    if not may_decide:
+    if decision.actor.is_outside(plan.tenant_key) or not may_decide:
         return VerdictKind.FORBIDDEN
     return VerdictKind.SUPERSEDED if former else None
 
@@ -87,22 +70,3 @@ def refusal_entry(decision: Decision, verdict: VerdictKind, at: datetime) -> Aud
             return audit_entry(AuditEvent.FORBID, decision, at)
         case _:
             return None
-
-
-def concluded(outcome: Outcome, report: Report) -> Outcome:
-    """The outcome that a report of the execution makes; of an unknown call no content is told."""
-    status = _STATUS_OF[report.kind]
-    known = Report(kind=report.kind) if status is Status.FROZEN else report
-    return outcome.model_copy(
-        update={
-            "status": status,
-            "reason": report.reason,
-            "content": known.content,
-            "authorize_url": known.authorize_url,
-            "truncated": known.truncated,
-            "content_bytes": None if report.sealed else known.content_bytes,
-            "content_sha256": None if report.sealed else known.content_sha256,
-            "withheld": report.sealed,
-            "idempotency_key": report.idempotency_key or outcome.idempotency_key,
-        }
-    )

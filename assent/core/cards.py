@@ -1,0 +1,109 @@
+"""The cards of one approval: which are there, which are on their way, and which are due."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from assent import sizes
+from assent.contracts import Frozen
+
+FRESH_FOR = timedelta(days=13)
+"""Feishu stops a card's buttons after fourteen days: before that it is sent anew."""
+
+
+class Cards(Frozen):
+    """The cards of one kind, one for each address. Those that are sent together are a generation."""
+
+    generation: int = 0
+    sent_at: datetime | None = None
+    """When the newest of them were there."""
+    message_ids: tuple[str, ...] = ()
+    """Their messages; of very many, those that were sent last."""
+    on_their_way: int = 0
+    places: int = 0
+    """How many the newest generation has."""
+    refusals: tuple[str, ...] = ()
+    """Why some of them can never be delivered."""
+    renewal: int = 0
+    """Which renewal they show,"""
+    news: int = 0
+    """and which news."""
+    held_until: datetime | None = None
+    """Until when they are held back, because one that is shared with others may come."""
+    was_interrupted: bool = False
+    """Whether a former run left them half sent: the same generation is sent again."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether none could be delivered so far."""
+        return bool(self.generation) and not self.message_ids
+
+    def is_held(self, now: datetime, renewal: int) -> bool:
+        return self.held_until is not None and now < self.held_until and self.renewal == renewal
+
+    def due_at(self, now: datetime, renewal: int) -> datetime:
+        """When the next generation is to be sent."""
+        if self.on_their_way:
+            return now + FRESH_FOR
+        if self.held_until is not None and self.is_held(now, renewal):
+            return self.held_until
+        if self.was_interrupted or self.sent_at is None or self.renewal != renewal:
+            return now
+        return self.sent_at + FRESH_FOR
+
+    def lag(self, now: datetime, renewal: int, news: int) -> bool:
+        """Whether those that are there do not show what they should."""
+        released = self.held_until is not None and not self.is_held(now, renewal)
+        return not self.on_their_way and (released or self.renewal != renewal or self.news != news)
+
+    def sending(self, places: int, renewal: int, news: int) -> Cards:
+        """The next generation goes out; what a former run left half sent goes out again as it was."""
+        return self.model_copy(
+            update={
+                "generation": self.generation if self.was_interrupted else self.generation + 1,
+                "was_interrupted": False,
+                "held_until": None,
+                "on_their_way": places,
+                "places": places,
+                "refusals": (),
+                "renewal": renewal,
+                "news": news,
+            }
+        )
+
+    def arrived(self, message_id: str | None, refused: str | None, now: datetime) -> Cards:
+        """One of them is there, or never will be."""
+        left = max(self.on_their_way - 1, 0)
+        return self.model_copy(
+            update={
+                "on_their_way": left,
+                "message_ids": newest((*self.message_ids, message_id)) if message_id else self.message_ids,
+                "refusals": (*self.refusals, refused) if refused else self.refusals,
+                "sent_at": self.sent_at if left else now,
+            }
+        )
+
+    @property
+    def refused(self) -> str | None:
+        """Why none of them can be delivered, if that is so."""
+        all_refused = bool(self.places) and len(self.refusals) == self.places
+        return self.refusals[0] if all_refused and not self.message_ids else None
+
+    def resumed(self) -> Cards:
+        """As a new run finds them: nobody waits any more for those that were on their way."""
+        if not self.on_their_way:
+            return self
+        return self.model_copy(update={"on_their_way": 0, "was_interrupted": True})
+
+
+def newest(message_ids: Iterable[str]) -> tuple[str, ...]:
+    """Each once; of very many, those that came last."""
+    kept: list[str] = []
+    room = sizes.CARDS
+    for message_id in reversed(dict.fromkeys(message_ids)):
+        room -= sizes.text_size(message_id) + 1
+        if room < 0:
+            break
+        kept.append(message_id)
+    return tuple(reversed(kept))

@@ -1,0 +1,221 @@
+"""The call is made, its result is released or withheld, and the end is put on record."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from assent.contracts import (
+    UNDECIDED,
+    DecisionKind,
+    Execution,
+    Fallback,
+    Outcome,
+    Phase,
+    Remember,
+    Status,
+    Surface,
+)
+from assent.core.approval import Approval, Ending, Planned, SealedResult, Unplanned
+from assent.core.judging import audit_entry
+from assent.messages import (
+    AuditEntry,
+    AuditEvent,
+    Conclusion,
+    FrozenCall,
+    Release,
+    Remembering,
+    Report,
+    ReportKind,
+    ToolCall,
+)
+
+_STATUS_OF = {
+    ReportKind.EXECUTED: Status.EXECUTED,
+    ReportKind.REPLAYED: Status.REPLAYED,
+    ReportKind.FAILED: Status.FAILED,
+    ReportKind.UNKNOWN: Status.FROZEN,
+}
+_SEALED = {
+    **dict.fromkeys(("content", "authorize_url", "reason", "content_sha256", "content_bytes")),
+    "truncated": False,
+    "withheld": True,
+}
+"""What an outcome says of a result that is withheld: a short one could be guessed by its hash."""
+
+
+# Before the call
+
+
+def to_remember(approval: Planned, now: datetime) -> Remembering | None:
+    """What of the decision is kept, so that the same is not asked again."""
+    plan, decision = approval.plan, approval.decision
+    if decision is None or plan.permission.execution is not Execution.ASK_ONCE or not plan.remember_for:
+        return None
+    rejected = decision.kind is DecisionKind.REJECT
+    return Remembering(
+        approval_id=plan.approval_id,
+        payload_sha256=plan.payload_sha256,
+        scope=Remember.EXACT if rejected else approval.panel.remember,
+        decision=DecisionKind.REJECT if rejected else DecisionKind.APPROVE,
+        actor=decision.actor,
+        reason=decision.reason,
+        chat_id=decision.chat_id,
+        now=now,
+    )
+
+
+def begin(approval: Planned) -> Planned:
+    """The call is handed to a worker."""
+    return approval.model_copy(update={"phase": Phase.EXECUTING, "is_begun": True})
+
+
+def call(approval: Planned, *, tool_call_id: str | None, thread_id: str | None) -> ToolCall:
+    """The call that was consented to, with what the audit is to be told before it."""
+    return ToolCall.of(
+        approval.plan,
+        tool_call_id=tool_call_id,
+        thread_id=thread_id,
+        entries=approval.notes.next_entries,
+        approved_by=approval.approved_by,
+    )
+
+
+# After it
+
+
+def report(approval: Planned, found: Report, now: datetime) -> tuple[Planned, Outcome]:
+    """It is known what became of the call, or that nobody knows; a sealed result waits to be released."""
+    outcome = concluded(outcome_of(approval, Status.FROZEN), found)
+    ending = Ending(status=outcome.status, reason=outcome.reason, by=approval.decided_by)
+    approval = approval.model_copy(update={"ending": ending})
+    if not found.sealed:
+        return approval, outcome
+    if found.kind is ReportKind.REPLAYED:
+        return approval, withheld(outcome, "nobody has released it for this approval")
+    result = SealedResult(
+        outcome=outcome, content_sha256=found.content_sha256 or "", deadline=now + approval.plan.result_ttl
+    )
+    result = result.model_copy(
+        update={"cards": result.cards.model_copy(update={"renewal": approval.renewal, "news": approval.news})}
+    )
+    return approval.model_copy(update={"phase": Phase.REVIEWING, "result": result}), outcome
+
+
+def frozen_call(approval: Planned, frozen: ToolCall, found: Report, now: datetime, *, probes: int) -> FrozenCall:
+    """What its review begins with."""
+    key = found.idempotency_key or approval.plan.idempotency_key
+    return FrozenCall.of(
+        approval.plan,
+        frozen.model_copy(update={"entries": (), "idempotency_key": key}),
+        decided_by=approval.decided_by,
+        error=found.reason,
+        seen=found.content,
+        frozen_at=now,
+        probes=probes,
+    )
+
+
+def release(approval: Planned, result: SealedResult, now: datetime) -> Release:
+    """What was decided about a result, or follows from nobody having decided."""
+    plan, decision = approval.plan, result.decision
+    if decision is not None:
+        released = decision.kind is DecisionKind.APPROVE
+    else:  # whoever waits to be judged has decided, and nobody can say whether it was theirs to decide
+        released = plan.result_fallback is Fallback.RELEASE and approval.asking is None
+    reason = decision.reason if decision else UNDECIDED
+    event = AuditEvent.RELEASE if released else AuditEvent.WITHHOLD
+    if decision is None:
+        entry = AuditEntry(event=event, at=now, once=str(event), surface=Surface.POLICY, reason=reason)
+    else:
+        entry = audit_entry(event, decision, now)
+    entry = entry.model_copy(update={"payload_sha256": None, "content_sha256": result.content_sha256})
+    return Release(
+        approval_id=plan.approval_id,
+        consent=plan.approval_id,
+        content_sha256=result.content_sha256,
+        released=released,
+        reason=reason,
+        entries=(*approval.notes.next_entries, entry),
+    )
+
+
+def released(result: SealedResult, asked: Release, found: Report) -> Outcome:
+    """The outcome with the result, or without."""
+    if found.sealed:
+        return withheld(result.outcome, asked.reason)
+    return concluded(result.outcome, found).model_copy(update={"status": result.outcome.status})
+
+
+def withheld(outcome: Outcome, reason: str | None) -> Outcome:
+    """The outcome without its result."""
+    return outcome.model_copy(update={**_SEALED, "withheld_reason": reason})
+
+
+def concluded(outcome: Outcome, found: Report) -> Outcome:
+    """The outcome that a report of the execution makes; of an unknown call no content is told."""
+    status = _STATUS_OF[found.kind]
+    known = Report(kind=found.kind) if status is Status.FROZEN else found
+    return outcome.model_copy(
+        update={
+            "status": status,
+            "reason": found.reason,
+            "content": known.content,
+            "authorize_url": known.authorize_url,
+            "truncated": known.truncated,
+            "content_bytes": None if found.sealed else known.content_bytes,
+            "content_sha256": None if found.sealed else known.content_sha256,
+            "withheld": found.sealed,
+            "idempotency_key": found.idempotency_key or outcome.idempotency_key,
+        }
+    )
+
+
+# The end
+
+
+def outcome_of(approval: Unplanned | Planned, status: Status) -> Outcome:
+    """How it ended, as far as the approval knows."""
+    reason = approval.ending.reason if approval.ending else None
+    if not isinstance(approval, Planned):
+        by = approval.ending.by if approval.ending else None
+        return Outcome(approval_id=approval.request.approval_id, status=status, reason=reason, decided_by=by)
+    plan = approval.plan
+    return Outcome(
+        approval_id=plan.approval_id,
+        status=status,
+        decided_by=approval.decided_by,
+        reason=reason,
+        payload_sha256=plan.payload_sha256,
+        idempotency_key=plan.idempotency_key,
+        approved_by=approval.approved_by,
+        edit=plan.edit,
+        rule=plan.rule,
+        grant_id=plan.grant.grant_id if plan.grant else None,
+    )
+
+
+def conclude(approval: Unplanned | Planned, outcome: Outcome, now: datetime) -> Conclusion:
+    """What the ledger is to keep of the end, as much as one message carries."""
+    deciders = approval.panel.releasers(approval.plan) if isinstance(approval, Planned) else None
+    return Conclusion(
+        outcome=outcome,
+        entries=approval.notes.next_entries,
+        judged=approval.notes.judged,
+        closed_at=now,
+        deciders=deciders,
+    )
+
+
+def write(approval: Approval, entries: tuple[AuditEntry, ...], now: datetime) -> Approval:
+    """The ledger has these audit entries."""
+    return approval.model_copy(update={"notes": approval.notes.written(entries, now)})
+
+
+def close(approval: Approval, outcome: Outcome | None = None) -> Approval:
+    """It is over; with the outcome that the ledger has, if it has one by now."""
+    closed: dict[str, object] = {"phase": Phase.CLOSED} if isinstance(approval, Planned) else {"is_closed": True}
+    if outcome is not None:
+        by = approval.decided_by if isinstance(approval, Planned) else outcome.decided_by
+        ending = Ending(status=outcome.status, reason=outcome.reason, by=by)
+        closed |= {"ending": ending, "is_recorded": True}
+    return approval.model_copy(update=closed)

@@ -1,0 +1,96 @@
+"""What an approval remembers of decisions, and what the audit is still to be told. Both are bounded in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from assent import sizes
+from assent.contracts import Frozen, Judged, VerdictKind
+from assent.messages import AuditEntry, AuditEvent
+
+_MOST_AT_ONCE = 20
+"""How many audit entries one message carries."""
+_MOST_REMEMBERED = 150
+"""How many verdicts an approval remembers: with the longest ids, still far below what one message may hold."""
+
+
+class Notes(Frozen):
+    """Verdicts that were given, and audit entries that the ledger does not have yet."""
+
+    judged: tuple[Judged, ...] = ()
+    unwritten: tuple[AuditEntry, ...] = ()
+    unnoted: int = 0
+    """Refusals that found no room to be recorded in."""
+    malformed: int = 0
+    """Messages that could not be read and were set aside."""
+
+    # Verdicts
+
+    def verdict_on(self, event_id: str) -> Judged | None:
+        return next((each for each in self.judged if each.event_id == event_id), None)
+
+    def remember(self, judged: Judged, counted: Collection[str]) -> Notes:
+        """Keep a verdict; where there is no room, forget the oldest, one that changed nothing before one that counts.
+
+        counted: the events whose approvals count.
+        """
+        kept = [*self.judged]
+        left = sizes.JUDGED - sizes.size(judged) - sizes.total(kept)
+        while kept and (len(kept) >= _MOST_REMEMBERED or left < 0):
+            gone = _least_needed(kept, counted)
+            kept.remove(gone)
+            left += sizes.size(gone)
+        return self.model_copy(update={"judged": (*kept, judged)})
+
+    # The audit
+
+    def note(self, entry: AuditEntry) -> Notes:
+        return self.model_copy(update={"unwritten": (*self.unwritten, entry)})
+
+    def note_refusal(self, entry: AuditEntry) -> Notes:
+        """Note a decision that was refused, if there is room: refusals crowd out none that count."""
+        if self.has_room(sizes.size(entry), sizes.REFUSALS):
+            return self.note(entry)
+        return self.model_copy(update={"unnoted": self.unnoted + 1})
+
+    def has_room(self, size: int, limit: int = sizes.UNWRITTEN) -> bool:
+        """Whether so much more can wait to be recorded."""
+        return sizes.total(self.unwritten) + size <= limit
+
+    @property
+    def next_entries(self) -> tuple[AuditEntry, ...]:
+        """What is to be written next, as much as one message carries."""
+        fitting: list[AuditEntry] = []
+        room = sizes.BATCH
+        for entry in self.unwritten[:_MOST_AT_ONCE]:
+            room -= sizes.size(entry)
+            if room < 0 and fitting:
+                break
+            fitting.append(entry)
+        return tuple(fitting)
+
+    def written(self, entries: Collection[AuditEntry], now: datetime) -> Notes:
+        """The ledger has these; once it has all, it is told how many refusals found no room meanwhile."""
+        done = {entry.once for entry in entries}
+        left = tuple(entry for entry in self.unwritten if entry.once not in done)
+        notes = self.model_copy(update={"unwritten": left})
+        if left or not self.unnoted:
+            return notes
+        said = AuditEntry(
+            event=AuditEvent.FORBID,
+            at=now,
+            once=f"unnoted:{now.isoformat()}",
+            reason=f"{self.unnoted} decisions more were refused while the ledger was out of reach",
+        )
+        return notes.model_copy(update={"unwritten": (said,), "unnoted": 0})
+
+    def set_aside(self) -> Notes:
+        """A message could not be read."""
+        return self.model_copy(update={"malformed": self.malformed + 1})
+
+
+def _least_needed(judged: list[Judged], counted: Collection[str]) -> Judged:
+    refused = (each for each in judged if each.verdict is not VerdictKind.ACCEPTED)
+    spent = (each for each in judged if each.event_id not in counted)
+    return next(refused, None) or next(spent, None) or judged[0]

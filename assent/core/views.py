@@ -1,0 +1,157 @@
+"""What an approval shows of itself: its state, the verdict on one decision, whom it waits for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from assent.contracts import (
+    Approvers,
+    Awaited,
+    Decision,
+    DecisionKind,
+    Phase,
+    Stage,
+    State,
+    Verdict,
+    VerdictKind,
+)
+from assent.core.approval import Planned, Unplanned
+from assent.messages import Member, VerdictQuestion, Weighing
+
+
+def state(approval: Unplanned | Planned) -> State:
+    """The approval as it stands."""
+    if not isinstance(approval, Planned):
+        request = approval.request
+        told = approval.ending if approval.is_recorded else None
+        return State(
+            approval_id=request.approval_id,
+            phase=Phase.CLOSED if approval.is_closed else Phase.PREPARING,
+            tool=request.tool,
+            requester=request.requester,
+            request_reason=request.reason,
+            asked_by=request.asked_by,
+            status=told.status if told else None,
+            reason=told.reason if told else None,
+            decided_by=approval.ending.by if approval.ending else None,
+            decisions=approval.notes.judged,
+            malformed=approval.notes.malformed,
+        )
+    plan, told = approval.plan, approval.told_ending
+    waiting = approval.result if approval.phase is Phase.REVIEWING else None
+    return State(
+        approval_id=plan.approval_id,
+        phase=approval.phase,
+        tool=plan.tool,
+        requester=plan.requester,
+        request_reason=plan.request_reason,
+        asked_by=plan.asked_by,
+        status=told.status if told else None,
+        reason=told.reason if told else None,
+        payload=plan.payload,
+        payload_sha256=plan.payload_sha256,
+        idempotency_key=plan.idempotency_key,
+        sensitive=plan.sensitive,
+        risk=plan.risk,
+        approvers=plan.approvers,
+        deadline=plan.deadline,
+        decided_by=approval.decided_by,
+        decisions=approval.notes.judged,
+        progress=approval.panel.progress(plan, approval.notes.judged),
+        permission=plan.permission,
+        rule=plan.rule,
+        warnings=plan.warnings,
+        grant_id=plan.grant.grant_id if plan.grant else None,
+        edit=plan.edit,
+        result_sha256=waiting.content_sha256 if waiting else None,
+        result_deadline=waiting.deadline if waiting else None,
+        awaited=awaited(approval),
+        malformed=approval.notes.malformed,
+    )
+
+
+def verdict(approval: Unplanned | Planned, question: VerdictQuestion) -> Verdict:
+    """What became of one sending of one decision."""
+    judged = approval.notes.verdict_on(question.event_id)
+    told = approval.told_ending if isinstance(approval, Planned) else approval.ending if approval.is_recorded else None
+    if judged is None or (approval.ending is not None and told is None):
+        return Verdict(kind=VerdictKind.RECEIVED)
+    kind = judged.verdict if judged.delivery_id == question.delivery_id else VerdictKind.DUPLICATE
+    if kind is VerdictKind.FORBIDDEN:
+        return Verdict(kind=kind)
+    found = Verdict(kind=kind, status=told.status if told else None, reason=judged.problem)
+    if not isinstance(approval, Planned):
+        return found.model_copy(update={"decided_by": approval.ending.by if approval.ending else None})
+    panel = approval.panel
+    return found.model_copy(
+        update={
+            "decided_by": approval.decided_by,
+            "approvals": panel.approved(approval.plan),
+            "needed": panel.group(approval.plan).threshold,
+        }
+    )
+
+
+def awaited(approval: Planned) -> Awaited | None:
+    """Whom it waits for, while it does."""
+    plan, panel = approval.plan, approval.panel
+    if approval.phase is Phase.REVIEWING and approval.result is not None and approval.result.decision is None:
+        return Awaited(subject=Stage.RESULT, deciders=panel.releasers(plan))
+    if approval.phase is not Phase.PENDING or approval.wait_is_over or approval.needs_nobody:
+        return None
+    return Awaited(
+        subject=Stage.CALL,
+        deciders=panel.deciders(plan),
+        approved_by=approval.approved_by,
+        rejected_by=panel.rejected_by,
+    )
+
+
+def member(approval: Planned) -> Member:
+    """How it stands, for the card that it shares with others."""
+    plan = approval.plan
+    is_asked = bool(plan.addresses) and not approval.needs_nobody
+    if approval.phase is Phase.CLOSED or (approval.phase is Phase.PENDING and not is_asked):
+        return Member(approval_id=plan.approval_id, ended=True)
+    if approval.phase is Phase.REVIEWING:
+        return Member(approval_id=plan.approval_id, decided=approval.accepted, reviewing=True)
+    return Member(
+        approval_id=plan.approval_id,
+        decided=approval.accepted if approval.is_begun else None,
+        progress=approval.panel.progress(plan, approval.notes.judged),
+    )
+
+
+# What is to be asked outside
+
+
+def question(approval: Planned, decision: Decision, now: datetime) -> Weighing:
+    """What is to be asked about a decision that waits."""
+    plan, panel = approval.plan, approval.panel
+    actor = decision.actor.within(plan.tenant_key)
+    deciders = panel.releasers(plan) if decision.stage is Stage.RESULT else panel.deciders(plan)
+    chat = deciders.chat_to_ask(actor)
+    return Weighing(
+        approval_id=plan.approval_id,
+        approvers=chat or panel.group(plan),
+        actors=(actor,) if chat else (),
+        decision=decision if decision.kind is DecisionKind.EDIT else None,
+        payload_sha256=plan.payload_sha256,
+        now=now,
+    )
+
+
+def questions_before_call(approval: Planned, now: datetime) -> tuple[Weighing, ...]:
+    """What is to be asked before the call begins: do those who approved as members of a chat still belong to it?"""
+    plan = approval.plan
+    return tuple(
+        Weighing(
+            approval_id=plan.approval_id,
+            approvers=group,
+            actors=actors,
+            payload_sha256=plan.payload_sha256,
+            now=now,
+        )
+        for group, actors in approval.panel.members(plan)
+        if group.kind is Approvers.Kind.CHAT
+    )

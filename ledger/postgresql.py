@@ -154,7 +154,7 @@ class PostgresqlEngine:
         **kwargs: Given.kwargs,
     ) -> Result:
         with translated():
-            driver = await asyncpg.connect(**self._arguments, **patient())
+            driver = await asyncpg.connect(**{**self._arguments, **patient()})
             try:
                 async with driver.transaction(isolation="repeatable_read", readonly=True):
                     return await operation(PostgresqlConnection(driver), *args, **kwargs)
@@ -185,16 +185,13 @@ class PostgresqlEngine:
             pool.terminate()
 
     def _new_pool(self) -> Any:
-        return asyncpg.create_pool(
-            **self._arguments,
-            min_size=0,
-            max_size=_CONNECTIONS,
-            timeout=_CONNECT_SECONDS,
-            command_timeout=self._statement_seconds,
-            max_cached_statement_lifetime=0,
-            server_settings=self._limits,
-            reset=_as_it_was,
-        )
+        own = {
+            "timeout": _CONNECT_SECONDS,
+            "command_timeout": self._statement_seconds,
+            "max_cached_statement_lifetime": 0,
+            "server_settings": self._limits,
+        }
+        return asyncpg.create_pool(**{**self._arguments, **own}, min_size=0, max_size=_CONNECTIONS, reset=_as_it_was)
 
 
 async def _as_it_was(_driver: Any) -> None:

@@ -237,6 +237,9 @@ def _work(path: Path, queue: _Queue, serve: Callable[[sqlite3.Connection, _Work,
             work.told()
             continue
         goes_on = serve(driver, work, queue)
+        if driver.in_transaction:  # it cannot even be undone: whatever is wrong, it is this connection's
+            driver.close()
+            driver = None
         del work  # or its answer would be kept until the next one comes
     if driver is not None:
         driver.close()
@@ -251,9 +254,7 @@ def _read(driver: sqlite3.Connection, work: _Work, _queue: _Queue) -> bool:
             work.do(SqliteConnection(driver))
     except BaseException as error:
         work.error = error
-    finally:
-        if driver.in_transaction:
-            driver.execute("ROLLBACK")
+    _undo(driver)
     work.told()
     return True
 
@@ -298,12 +299,16 @@ def _do_alone(driver: sqlite3.Connection, work: _Work) -> None:
 
 
 def _fail(driver: sqlite3.Connection, group: list[_Work], error: BaseException) -> None:
-    """Nobody's work is on disk. Who has failed by themselves is told of that."""
+    """Nobody's work is on disk; and who failed may have failed for what another one did, which is not there either."""
+    _undo(driver)
+    for work in group:
+        work.error = OutOfReach(f"nothing was written: {error}")
+
+
+def _undo(driver: sqlite3.Connection) -> None:
     with contextlib.suppress(sqlite3.Error):
         if driver.in_transaction:
             driver.execute("ROLLBACK")
-    for work in group:
-        work.error = work.error or error
 
 
 def connect(path: Path | str) -> sqlite3.Connection:

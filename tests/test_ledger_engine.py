@@ -210,12 +210,28 @@ async def test_if_a_commit_fails_it_fails_for_all(small: Engine, monkeypatch: py
             raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr(Driver, "before", staticmethod(fail))
-    tasks = await grouped(small, (add, "one"), (add_and_fail, "x"))
+    tasks = await grouped(small, (add, "one"), (add, "one"), (add_and_fail, "x"))
     told = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(each) for each in told] == [OutOfReach, OutOfReach, LookupError]
+    assert [type(each) for each in told] == [OutOfReach] * 4, "also who was refused for what is not there after all"
     monkeypatch.setattr(Driver, "before", staticmethod(lambda _: None))
     assert await small.read(everything) == []
     assert await small.write(add, "later") == "later", "and its lock is given back"
+
+
+async def test_a_connection_that_cannot_even_roll_back_is_given_up(
+    small: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(said: str) -> None:
+        if said in ("COMMIT", "ROLLBACK"):
+            raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(Driver, "before", staticmethod(fail))
+    with pytest.raises(OutOfReach):
+        await small.write(add, "x")
+    assert await small.read(everything) == []
+    monkeypatch.setattr(Driver, "before", staticmethod(lambda _: None))
+    assert await small.write(add, "later") == "later"
+    assert await small.read(everything) == ["later"]
 
 
 async def test_what_sqlite_rolls_back_itself_fails_for_all(small: Engine) -> None:

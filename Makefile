@@ -22,7 +22,7 @@ test: setup .venv/.browser .venv/.compiled
 
 # Looks for a browser, and gets one where there is none and it can.
 browser: setup
-	@$(BIN)/python -m tests.chromium
+	@$(BIN)/python -m tests.support.chromium
 	@touch .venv/.browser
 
 .venv/.browser: .venv/.ready
@@ -54,7 +54,7 @@ dev: setup
 	$(BIN)/python -m workers.dev
 
 histories: setup
-	$(BIN)/python -m tests.record_histories
+	$(BIN)/python -m tests.recording.histories
 
 # The fault matrix and a thousand random schedules, or with SEED=… that one; COUNT=… and MINUTES=… bound them.
 faults: setup

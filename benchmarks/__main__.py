@@ -35,8 +35,8 @@ from benchmarks.servers import (
 )
 from benchmarks.workflows import BareWorkflow, PlainWorkflow, ShapeWorkflow
 from ledger import Ledger
-from tests.parts import PostgresServer, TemporalServer
-from tests.simulated import served
+from tests.support.servers import PostgresServer, TemporalServer
+from tests.support.simulated_feishu import served
 from workers.setup import set_up
 from workers.tools import tool_workers
 

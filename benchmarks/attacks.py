@@ -19,10 +19,10 @@ from temporalio.client import Client
 
 from assent import names
 from assent.payload import MAX_PAYLOAD_BYTES, MAX_VALUES
-from tests.hostile import FLOOD, Hostile, Sending, answer, endless, whole
-from tests.parts import until
-from tests.slow_door import HALVES, half_open
-from tests.web import click_event, sealed_text, signed
+from tests.support.hostile_server import FLOOD, Hostile, Sending, answer, endless, whole
+from tests.support.slow_requests import HALVES, half_open
+from tests.support.waiting import until
+from tests.support.web import click_event, sealed_text, signed
 
 TIMES = 20
 """How often each text is sent."""

@@ -33,8 +33,8 @@ from benchmarks.workflows import QUEUE, TTL, BareWorkflow
 from cards import Wording
 from cards.toasts import Toast
 from simulator.delivery import envelope
-from tests.feishu import buttons
-from tests.parts import until
+from tests.support.feishu_service import buttons
+from tests.support.waiting import until
 
 CLICKERS = 50
 _KINDS = {"open_id": "ou", "union_id": "on", "user_id": "u"}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.processes import ROOT
-from tests.parts import worker_environment
+from tests.support.environment import worker_environment
 
 REPETITIONS = 3
 PYTHON = "Python with asyncio"

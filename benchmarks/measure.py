@@ -13,7 +13,7 @@ from statistics import median, quantiles
 import psutil
 
 from benchmarks.flows import Variant, begun
-from tests.parts import until
+from tests.support.waiting import until
 
 Servers = Mapping[str, psutil.Process]
 """The servers that this run started, by name."""

@@ -22,9 +22,9 @@ from benchmarks.hostile_tools import SERVER
 from benchmarks.processes import Process
 from benchmarks.resident import Resident, observed
 from benchmarks.servers import new_database, own_directory, own_postgres, own_temporal, temporal_process
-from tests.hostile import Hostile, hostile, whole
-from tests.parts import PostgresServer, TemporalServer
-from tests.web import write_tokens
+from tests.support.hostile_server import Hostile, hostile, whole
+from tests.support.servers import PostgresServer, TemporalServer
+from tests.support.web import write_tokens
 from workers.setup import set_up
 
 TEMPORAL = "Temporal"

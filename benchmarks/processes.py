@@ -9,9 +9,10 @@ from pathlib import Path
 
 import psutil
 
-from tests.parts import until, worker_environment
+from tests.support.environment import worker_environment
+from tests.support.waiting import until
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 FEISHU = {
     "APP_ID": "cli_assent",
     "APP_SECRET": "secret",

@@ -11,7 +11,7 @@ from pathlib import Path
 import asyncpg
 import psutil
 
-from tests.parts import PostgresServer, TemporalServer
+from tests.support.servers import PostgresServer, TemporalServer
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from ledger import MessageKind, Slot
 from simulator import Simulator
 from simulator.faults import Fault
 from simulator.people import Chat
-from tests.parts import until
+from tests.support.waiting import until
 
 Done = TypeVar("Done")
 

@@ -31,11 +31,11 @@ from assent.settings import Settings
 from assent.tools import registry
 from cards import Wording
 from ledger import Ledger, Reader
-from tests import order, parts
-from tests import tools as tools_for_tests
-from tests.nursery import Nursery
-from tests.patience import be_patient
-from tests.skips import Skips
+from tests.support import running_order, servers
+from tests.support import tools as tools_for_tests
+from tests.support.fork_server import ForkServer
+from tests.support.patience import be_patient
+from tests.support.skips import Skips
 from workers.approvals import approvals_worker, outbound_worker
 from workers.setup import set_up
 from workers.tools import tool_workers
@@ -47,19 +47,19 @@ UNLIMITED = {"requester_pending": 0, "chat_requests_per_hour": 0}
 """Many tests share a service: none of them uses up a quota for the others."""
 be_patient()
 
-_running: dict[str, parts.TemporalServer | Nursery | parts.PostgresServer] = {}
+_running: dict[str, servers.TemporalServer | ForkServer | servers.PostgresServer] = {}
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or config.option.collectonly:
         return
     config.pluginmanager.register(Skips())
-    temporal = parts.TemporalServer(namespaces=parts.NAMESPACES)
+    temporal = servers.TemporalServer(namespaces=servers.NAMESPACES)
     temporal.start()
-    nursery = Nursery()
-    nursery.start()
-    postgres = parts.PostgresServer()
-    _running.update(temporal=temporal, nursery=nursery, postgres=postgres)
+    fork_server = ForkServer()
+    fork_server.start()
+    postgres = servers.PostgresServer()
+    _running.update(temporal=temporal, fork_server=fork_server, postgres=postgres)
     os.environ["TEST_TEMPORAL"] = temporal.address
     os.environ["TEST_POSTGRES"] = postgres.uri
     os.environ["TEST_RUN"] = tempfile.mkdtemp(prefix="assent-test-")
@@ -67,7 +67,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     for part in _running.values():
-        part.kill() if isinstance(part, parts.TemporalServer) else part.stop()
+        part.kill() if isinstance(part, servers.TemporalServer) else part.stop()
     if _running:
         shutil.rmtree(os.environ["TEST_RUN"])
 
@@ -76,7 +76,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if processes > 1:
-        items[:] = order.arranged(items, processes)
+        items[:] = running_order.arranged(items, processes)
 
 
 def pytest_collection_finish() -> None:
@@ -99,7 +99,7 @@ def temporal_address() -> str:
 @pytest.fixture(scope="session")
 def namespaces() -> Iterator[str]:
     """Temporal namespaces that nobody else uses: take the `next` one for a service of your own."""
-    return (f"n{n}" for n in range(parts.NAMESPACES) if _taken(Path(os.environ["TEST_RUN"]) / f"n{n}"))
+    return (f"n{n}" for n in range(servers.NAMESPACES) if _taken(Path(os.environ["TEST_RUN"]) / f"n{n}"))
 
 
 def _taken(name: Path) -> bool:
@@ -224,7 +224,7 @@ async def service(
     namespaces: Iterator[str],
 ) -> AsyncIterator[Service]:
     """A service with workers in this process, on SQLite and on PostgreSQL."""
-    client = await parts.connect(temporal_address, next(namespaces))
+    client = await servers.connect(temporal_address, next(namespaces))
     async with AsyncExitStack() as stack:
         url = await new_database(request.param, tmp_path_factory.mktemp("service"))
         yield await open_service(stack, client, url)

@@ -15,16 +15,16 @@ import tempfile
 from pathlib import Path
 
 from tests.faults import report
-from tests.faults.houses import HOUSES, Ground, NotHere, Table
+from tests.faults.environments import ENVIRONMENTS, NotHere, Table, Workspace
 from tests.faults.running import run_seeds
-from tests.nursery import Nursery
-from tests.parts import TemporalServer, connect
+from tests.support.fork_server import ForkServer
+from tests.support.servers import TemporalServer, connect
 
 
 async def _with_servers(arguments: argparse.Namespace, directory: Path) -> int:
-    temporal, nursery = TemporalServer(namespaces=len(HOUSES) + 2), Nursery()
+    temporal, fork_server = TemporalServer(namespaces=len(ENVIRONMENTS) + 2), ForkServer()
     temporal.start()
-    nursery.start()
+    fork_server.start()
     try:
         if arguments.table:
             return await _act_out(temporal.address, directory, write=True)
@@ -36,30 +36,30 @@ async def _with_servers(arguments: argparse.Namespace, directory: Path) -> int:
         print(f"seeds {first} to {first + count - 1}", flush=True)
         return wrong + await run_seeds(
             range(first, first + count),
-            [await connect(temporal.address, f"n{len(HOUSES) + n}") for n in range(2)],
+            [await connect(temporal.address, f"n{len(ENVIRONMENTS) + n}") for n in range(2)],
             temporal.address,
             directory,
             minutes=arguments.minutes,
             at_once=arguments.at_once,
         )
     finally:
-        nursery.stop()
+        fork_server.stop()
         temporal.kill()
 
 
 async def _act_out(address: str, directory: Path, *, write: bool) -> int:
-    """The matrix, one house after the other; how many of its cells are not as they should be."""
+    """The matrix, one environment after the other; how many of its cells are not as they should be."""
     seen: Table = {}
-    for number, house in enumerate(HOUSES):
-        own = directory / house.__name__
+    for number, environment in enumerate(ENVIRONMENTS):
+        own = directory / environment.__name__
         own.mkdir()
         client = await connect(address, f"n{number}")
         try:
-            seen |= await house(Ground(client, address, own))
+            seen |= await environment(Workspace(client, address, own))
         except NotHere as lack:
             if write:
                 raise
-            print(f"{house.__name__} was left out: {lack}", flush=True)
+            print(f"{environment.__name__} was left out: {lack}", flush=True)
     if write:
         report.write(seen)
     wrong = report.differences(seen)

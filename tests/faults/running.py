@@ -15,7 +15,7 @@ from temporalio.client import Client
 from tests.faults.plans import drawn
 from tests.faults.schedules import Schedule
 from tests.faults.servers import OwnPostgres
-from tests.faults.stage import Stage
+from tests.faults.service import ServiceUnderFault
 
 _SETTINGS = {"heartbeat_timeout": "2", "start_within": "20", "grace": "0.5"}
 
@@ -40,13 +40,13 @@ async def run_seeds(
             "sqlite": f"sqlite+aiosqlite:///{directory / 'ledger' / 'ledger.db'}",
             "postgres": await postgres.database(),
         }
-        stages: dict[str, Stage] = {}
+        services: dict[str, ServiceUnderFault] = {}
         for (ledger, url), client in zip(urls.items(), clients, strict=True):
             own = directory / ledger
             own.mkdir()
-            stages[ledger] = Stage(client, address, own, url, settings=_SETTINGS)
-            stack.push_async_callback(stages[ledger].close)
-            await stages[ledger].open()
+            services[ledger] = ServiceUnderFault(client, address, own, url, settings=_SETTINGS)
+            stack.push_async_callback(services[ledger].close)
+            await services[ledger].open()
         renewing = asyncio.Lock()
 
         async def work() -> None:
@@ -54,10 +54,10 @@ async def run_seeds(
                 if time.monotonic() - began > minutes * 60:
                     return
                 plan = drawn(seed)
-                schedule = Schedule(plan, stages[plan.ledger], renewing)
+                schedule = Schedule(plan, services[plan.ledger], renewing)
                 try:
                     found = await schedule.run()
-                    found += await _audited(stages[plan.ledger], schedule.approvals)
+                    found += await _audited(services[plan.ledger], schedule.approvals)
                 except Exception:
                     found = [traceback.format_exc()]
                 ran[plan.blow] += 1
@@ -73,6 +73,6 @@ async def run_seeds(
     return len(failed)
 
 
-async def _audited(stage: Stage, approvals: list[str]) -> list[str]:
+async def _audited(service: ServiceUnderFault, approvals: list[str]) -> list[str]:
     """What the audit says of these approvals that is not so."""
-    return [broken for broken in await stage.ledger.verify() if any(approval in broken for approval in approvals)]
+    return [broken for broken in await service.ledger.verify() if any(approval in broken for approval in approvals)]

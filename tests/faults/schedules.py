@@ -16,17 +16,16 @@ from temporalio.service import RPCError
 from assent import Outcome, names
 from assent.contracts import RuledKind
 from assent.errors import AssentError, ConversationBusy, Unavailable
-from tests.clocks import SteppedClock
 from tests.conftest import OPERATOR, Service
-from tests.faults.gates import LedgerProxy
 from tests.faults.plans import LINGERING, Asked, Blow, Plan
-from tests.faults.stage import Case, Hand, Stage
+from tests.faults.proxies import LedgerProxy
+from tests.faults.service import Case, ServiceUnderFault, ToolsWorker
 from tests.faults.table import Moment
 from tests.faults.waiting import PATIENCE, until
-from tests.feishu import REQUESTER
-from tests.stepwise import reading
-from tests.test_conversations import purge
-from tests.test_resets import reset
+from tests.support.feishu_service import REQUESTER
+from tests.support.stepped_clock import SteppedClock
+from tests.support.stepwise import reading
+from tests.support.temporal_operations import purge, reset
 from workers.sweeping import end_gone, sweep
 
 _BROUGHT = 15.0
@@ -49,8 +48,8 @@ class Call:
 class Schedule:
     """One plan, acted out. `run` tells what was violated; nothing, if all is well."""
 
-    def __init__(self, plan: Plan, stage: Stage, renewing: asyncio.Lock) -> None:
-        self._plan, self._stage, self._renewing = plan, stage, renewing
+    def __init__(self, plan: Plan, service: ServiceUnderFault, renewing: asyncio.Lock) -> None:
+        self._plan, self._service, self._renewing = plan, service, renewing
         self._calls: list[Call] = []
 
     @property
@@ -59,36 +58,36 @@ class Schedule:
 
     async def run(self) -> list[str]:
         queue = f"s{self._plan.seed}"
-        hands = [await self._stage.hand(queue, **self._limits)]
+        workers = [await self._service.worker(queue, **self._limits)]
         try:
             for asked in self._plan.asked:
-                self._calls.append(await self._ask(hands[0], asked))
-            await self._bring(hands[0])
-            hands += await self._strike(hands[0])
-            await self._let_go(hands[0])
+                self._calls.append(await self._ask(workers[0], asked))
+            await self._bring(workers[0])
+            workers += await self._strike(workers[0])
+            await self._let_go(workers[0])
             await asyncio.gather(*(self._end(call) for call in self._calls))
-            await self._stage.allow(queue)
+            await self._service.allow(queue)
             if self._lingers:
                 await asyncio.sleep(_ANSWERED)
-            await hands[0].process.kill()  # whoever is given up on cannot surprise an operator any more
+            await workers[0].process.kill()  # whoever is given up on cannot surprise an operator any more
             found = await self._violations()
-            if len(hands) == 1:
-                hands.append(await self._relief(queue))
+            if len(workers) == 1:
+                workers.append(await self._relief(queue))
             found += await self._settle()
             found += await self._reset_at_end()
             found += await self._purge_at_end()
-            found += await self._ask_where_it_was_terminated(hands[1])
+            found += await self._ask_where_it_was_terminated(workers[1])
         finally:
-            for hand in hands:
-                await self._stage.dismiss(hand)
+            for worker in workers:
+                await self._service.dismiss(worker)
         return found + self._twice()
 
-    async def _ask(self, hand: Hand, asked: Asked) -> Call:
+    async def _ask(self, worker: ToolsWorker, asked: Asked) -> Call:
         twin = self._calls[asked.twin_of].case if asked.twin_of is not None else None
         scope = f"{self._plan.seed}-{len(self._calls) if asked.twin_of is None else asked.twin_of}"
         path = twin.path if twin else None
-        case = await self._stage.ask(
-            hand,
+        case = await self._service.ask(
+            worker,
             asked.moment or Moment.TOOL,
             asked.tool,
             path=path,
@@ -110,65 +109,65 @@ class Schedule:
         """The sweeper gives up on a call once its time is over: where it has to, that is soon."""
         return {"FAULTS_TIMEOUT": "10"} if self._plan.blow is Blow.TERMINATE else {}
 
-    async def _bring(self, hand: Hand) -> None:
+    async def _bring(self, worker: ToolsWorker) -> None:
         """Every call to its moment; those without one are on their way when the blow falls."""
-        await self._brought(hand, [call for call in self._calls if call.asked.moment not in (None, Moment.REPORT)])
+        await self._brought(worker, [call for call in self._calls if call.asked.moment not in (None, Moment.REPORT)])
         for call in self._calls:
             if call.asked.moment is None:
                 if self._plan.open_first and not self._lingers:
                     call.case.let_end()
                 await call.case.approve()
-        await self._brought(hand, [call for call in self._calls if call.asked.moment is Moment.REPORT])
+        await self._brought(worker, [call for call in self._calls if call.asked.moment is Moment.REPORT])
         if all(call.asked.moment is None for call in self._calls):
             await asyncio.sleep(self._plan.delay)  # the schedule's own choice of a moment, not a wait for one
 
-    async def _brought(self, hand: Hand, calls: list[Call]) -> None:
+    async def _brought(self, worker: ToolsWorker, calls: list[Call]) -> None:
         async def bring(call: Call) -> None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stage.bring(hand, call.case), _BROUGHT)
+                await asyncio.wait_for(self._service.bring(worker, call.case), _BROUGHT)
 
         await asyncio.gather(*(bring(call) for call in calls))
 
-    async def _strike(self, hand: Hand) -> list[Hand]:
+    async def _strike(self, worker: ToolsWorker) -> list[ToolsWorker]:
         """Let the blow fall; the workers that came to help."""
-        plan, stage = self._plan, self._stage
+        plan, service = self._plan, self._service
         match plan.blow:
             case Blow.NONE:
                 return []
             case Blow.KILL:
-                await hand.process.kill()
+                await worker.process.kill()
             case Blow.STOP:
-                relief = await self._relief(hand.queue)  # first: a stopped process may hold SQLite's one lock
-                hand.process.send(signal.SIGSTOP)
+                relief = await self._relief(worker.queue)  # first: a stopped process may hold SQLite's one lock
+                worker.process.send(signal.SIGSTOP)
                 for call in self._calls:
                     for gate in call.case.gates:
                         await gate.release()
                 await self._overtaken()
-                hand.process.send(signal.SIGCONT)
+                worker.process.send(signal.SIGCONT)
                 return [relief]
             case Blow.DRAIN | Blow.LEAVE:
-                hand.process.send(signal.SIGTERM)
-                await stage.says(hand.process, "draining")
+                worker.process.send(signal.SIGTERM)
+                await service.says(worker.process, "draining")
                 if plan.blow is Blow.LEAVE:
                     with suppress(ProcessLookupError):  # it had nothing in hand, and is gone already
-                        hand.process.send(signal.SIGTERM)
-                    await hand.process.ended()
+                        worker.process.send(signal.SIGTERM)
+                    await worker.process.ended()
             case Blow.DROP:
-                hand.ledger.drop()
+                worker.ledger.drop()
                 return []
             case Blow.CUT:
-                hand.ledger.cut()
+                worker.ledger.cut()
             case Blow.SILENCE:
-                hand.temporal.silence()
+                worker.temporal.silence()
                 await self._overtaken()
                 return []
             case Blow.APPROVALS:
                 async with self._renewing:
-                    await stage.approvals.kill()
-                    await stage.renew_approvals()
+                    await service.approvals.kill()
+                    await service.renew_approvals()
                 return []
             case Blow.DENY:
-                await stage.deny(hand.queue)
+                await service.deny(worker.queue)
                 return []
             case Blow.TERMINATE:
                 for call in self._calls:
@@ -178,27 +177,27 @@ class Schedule:
             case Blow.RESET:
                 for call in self._calls:
                     with suppress(Exception):  # one that has no such task cannot be reset to it
-                        await reset(cast("Service", stage), call.case.handle, nth_task=1, keep_signals=True)
+                        await reset(cast("Service", service), call.case.handle, nth_task=1, keep_signals=True)
                 return []
         if plan.open_first:
             for call in self._calls:
                 call.case.let_end()
-        return [await self._relief(hand.queue)]
+        return [await self._relief(worker.queue)]
 
-    async def _relief(self, queue: str) -> Hand:
+    async def _relief(self, queue: str) -> ToolsWorker:
         """A worker that comes to help; its clock may be wrong."""
         if not self._plan.hours_ahead:
-            return await self._stage.hand(queue, **self._limits)
-        clock = SteppedClock(self._stage.directory / f"clock-{queue}", timedelta(hours=self._plan.hours_ahead))
-        return await self._stage.hand(queue, **self._limits, **clock.environment)
+            return await self._service.worker(queue, **self._limits)
+        clock = SteppedClock(self._service.directory / f"clock-{queue}", timedelta(hours=self._plan.hours_ahead))
+        return await self._service.worker(queue, **self._limits, **clock.environment)
 
     async def _overtaken(self) -> None:
         """Wait until every call was tried by another attempt, or has ended."""
 
         async def every() -> bool:
             for call in self._calls:
-                if await self._stage.ledger.outcome(call.case.handle.id) is None:
-                    pending = await self._stage.attempt(call.case, names.EXECUTE)
+                if await self._service.ledger.outcome(call.case.handle.id) is None:
+                    pending = await self._service.attempt(call.case, names.EXECUTE)
                     if pending is not None and pending.attempt < 2:
                         return False
             return True
@@ -206,35 +205,35 @@ class Schedule:
         with suppress(TimeoutError):
             await until(every, _OVERTAKEN)
 
-    async def _let_go(self, hand: Hand) -> None:
+    async def _let_go(self, worker: ToolsWorker) -> None:
         if self._lingers:
             await asyncio.sleep(self._plan.lingers)  # the schedule's own choice of a moment
         dead = self._plan.blow in (Blow.KILL, Blow.LEAVE)
         if not dead:
-            hand.temporal.resume()
+            worker.temporal.resume()
         for call in self._calls:
             await call.case.let_go()
-        if isinstance(hand.ledger, LedgerProxy):
-            hand.ledger.mend()
+        if isinstance(worker.ledger, LedgerProxy):
+            worker.ledger.mend()
 
     async def _end(self, call: Call) -> None:
         if self._plan.blow is Blow.TERMINATE:
             call.outcome = await until(lambda: self._swept(call.case))
         else:
-            call.outcome = await self._stage.outcome(call.case)
+            call.outcome = await self._service.outcome(call.case)
 
     async def _swept(self, case: Case) -> Outcome | None:
         """How an approval ended, by its own account or by the sweeper's."""
-        stage = self._stage
-        if known := await stage.ledger.outcome(case.handle.id):
+        service = self._service
+        if known := await service.ledger.outcome(case.handle.id):
             return known
         await asyncio.sleep(1)  # each sweep looks at what every other schedule has open
-        await sweep(stage.client, stage.ledger)
-        await end_gone(stage.client, stage.ledger)
-        return await stage.ledger.outcome(case.handle.id)
+        await sweep(service.client, service.ledger)
+        await end_gone(service.client, service.ledger)
+        return await service.ledger.outcome(case.handle.id)
 
     def _workflow(self, case: Case) -> WorkflowHandle[Any, Outcome]:
-        return self._stage.client.get_workflow_handle(names.approval_workflow(case.handle.id), result_type=Outcome)
+        return self._service.client.get_workflow_handle(names.approval_workflow(case.handle.id), result_type=Outcome)
 
     # What must hold
 
@@ -280,7 +279,7 @@ class Schedule:
         ]
 
     async def _claim(self, case: Case) -> tuple[str | None, str | None]:
-        async with reading(self._stage.ledger._engine) as connection:
+        async with reading(self._service.ledger._engine) as connection:
             found = await connection.execute(
                 text("SELECT state, answer FROM claims WHERE consent = :id"), {"id": case.handle.id}
             )
@@ -311,13 +310,13 @@ class Schedule:
 
     async def _end_review(self, case: Case) -> None:
         """Somebody ends it by hand, and the sweeper opens it again."""
-        plan = await self._stage.ledger.plan(case.handle.id)
+        plan = await self._service.ledger.plan(case.handle.id)
         if not self._plan.ends_reviews or plan is None:
             return
-        review = self._stage.client.get_workflow_handle(names.review_workflow(plan.idempotency_key))
+        review = self._service.client.get_workflow_handle(names.review_workflow(plan.idempotency_key))
         with suppress(RPCError):  # it has ended by itself
             await review.terminate("by hand")
-        await sweep(self._stage.client, self._stage.ledger)
+        await sweep(self._service.client, self._service.ledger)
 
     async def _retried(self, case: Case) -> bool:
         assert case.digest is not None
@@ -335,7 +334,7 @@ class Schedule:
             try:
                 ruled = await case.handle.settle(truth, operator=OPERATOR, reason="counted", content="as counted")
             except Unavailable:  # its review was ended by hand, and is opened again once what runs has ended
-                await sweep(self._stage.client, self._stage.ledger)
+                await sweep(self._service.client, self._service.ledger)
                 return False
             return ruled.kind is not RuledKind.RETRYING
 
@@ -345,10 +344,10 @@ class Schedule:
         """Whether it is settled what came of trying again; else it is unknown again, or still is."""
 
         async def over() -> str | None:
-            if await self._stage.ledger.settlement(case.handle.id) is not None:
+            if await self._service.ledger.settlement(case.handle.id) is not None:
                 return "settled"
-            chain = await self._stage.ledger.chain_sights(case.handle.id)
-            tried = await self._stage.ledger.sights(case.handle.id)
+            chain = await self._service.ledger.chain_sights(case.handle.id)
+            tried = await self._service.ledger.sights(case.handle.id)
             ended = any(sight.consent != case.handle.id and sight.ended_at for sight in (*chain, *tried))
             return "unknown" if ended and chain[-1].state == "unknown" else None
 
@@ -361,7 +360,7 @@ class Schedule:
             if not self._plan.reset_at_end or call.outcome is None or call.outcome.status.value == "frozen":
                 continue
             try:
-                await reset(cast("Service", self._stage), call.case.handle, nth_task=1, keep_signals=True)
+                await reset(cast("Service", self._service), call.case.handle, nth_task=1, keep_signals=True)
             except IndexError:  # it was terminated before there was such a task
                 continue
             again = await asyncio.wait_for(self._workflow(call.case).result(), PATIENCE)
@@ -375,9 +374,9 @@ class Schedule:
         for call in self._calls if self._plan.purged_at_end else ():
             assert call.outcome is not None
             case, before = call.case, call.case.effects
-            await purge(cast("Service", self._stage), case.handle.id)
+            await purge(cast("Service", self._service), case.handle.id)
             arguments = {"path": str(case.path), "gate": str(case.gate)}
-            await self._stage.gate.request(
+            await self._service.gate.request(
                 case.tool, arguments, requester=REQUESTER, approval_id=case.handle.id, **case.asked
             )
             again = await asyncio.wait_for(self._workflow(case).result(), PATIENCE)
@@ -385,13 +384,13 @@ class Schedule:
                 found.append(f"{call.outcome.status} became {again.status} when it was asked for again: {case.effects}")
         return found
 
-    async def _ask_where_it_was_terminated(self, hand: Hand) -> list[str]:
+    async def _ask_where_it_was_terminated(self, worker: ToolsWorker) -> list[str]:
         """Nobody is kept waiting by a conversation whose approval is gone."""
         found = []
         for number in range(len(self._calls)) if self._plan.blow is Blow.TERMINATE else ():
             try:
-                asked = await self._stage.ask(
-                    hand, Moment.TOOL, "refuses", thread_id=self._conversation(number), when_pending="fail"
+                asked = await self._service.ask(
+                    worker, Moment.TOOL, "refuses", thread_id=self._conversation(number), when_pending="fail"
                 )
             except ConversationBusy as busy:
                 found.append(f"a conversation stays busy: {busy}")

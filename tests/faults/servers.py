@@ -8,7 +8,7 @@ from pathlib import Path
 
 import asyncpg
 
-from tests.parts import PostgresServer
+from tests.support.servers import PostgresServer
 
 
 class OwnPostgres(PostgresServer):

@@ -57,7 +57,7 @@ def _of_workflow() -> SimpleNamespace:
         name: str,
         argument: Any,
         *,
-        task_queue: str = names.APPROVALS_QUEUE,
+        task_queue: str | None = None,
         start_to_close_timeout: timedelta | None = None,
         schedule_to_close_timeout: timedelta | None = None,
         heartbeat_timeout: timedelta | None = None,
@@ -74,7 +74,7 @@ def _of_workflow() -> SimpleNamespace:
         if run.is_terminated:
             await never()
         try:
-            return await run.temporal.perform(run, name, argument, task_queue, options)
+            return await run.temporal.perform(run, name, argument, task_queue or names.APPROVALS_QUEUE, options)
         finally:
             await run.comes_back()
 

@@ -1,0 +1,335 @@
+"""Cards on their way to a simulated Feishu: to whom, how often, and what becomes of those that came before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from temporalio.exceptions import ApplicationError
+
+from activities.cards import CardActivities
+from activities.feishu import Feishu
+from assent.content import Content
+from assent.contracts import (
+    Address,
+    AddressKind,
+    Approvers,
+    DecisionKind,
+    Edit,
+    Grant,
+    Identity,
+    Judged,
+    Outcome,
+    Permission,
+    Plan,
+    Progress,
+    Remember,
+    Request,
+    ResultReview,
+    Risk,
+    Stage,
+    Status,
+    VerdictKind,
+)
+from assent.messages import CardKind, Conclusion, Delivery, Revision, ToolCall
+from assent.payload import canonical_payload, sha256
+from cards import Wording
+from ledger import Ending, Holder, Ledger, MessageKind
+from ledger.schema import ClaimState
+from tests.conftest import new_database
+from tests.support import tools
+from tests.support.cards import plan
+from tests.support.feishu_service import APP, Chat, buttons, simulated
+from tests.support.waiting import until
+
+TEAM = Address(kind=AddressKind.CHAT_ID, id="oc_team")
+ANN, BEN, CAT = (Identity(open_id=f"ou_{who}", tenant_key="tenant_1") for who in ("requester", "approver", "operator"))
+MARK = tools.mark.manifest
+ARGUMENTS = {"path": "/tmp/x", "amount": "1.00", "note": "none"}
+NOW = datetime.now(UTC)
+
+
+@dataclass
+class Desk:
+    """The card activities, without the workflows that ask for them."""
+
+    ledger: Ledger
+    chat: Chat
+    cards: CardActivities
+
+    async def planned(self, approval_id: str, arguments: dict[str, Any] | None = None, **fields: Any) -> Plan:
+        given = {**ARGUMENTS, **(arguments or {})}
+        request = Request(approval_id=approval_id, tool="mark", arguments=given, requester=ANN)
+        made = plan(
+            given,
+            **{
+                "tool": "mark",
+                "approval_id": approval_id,
+                "request_sha256": request.sha256,
+                "idempotency_key": f"ns:approval:{approval_id}",
+                "manifest_sha256": MARK.shown_sha256,
+                "requester": ANN,
+                "approvers": Approvers.of([BEN, CAT]),
+                "addresses": (TEAM,),
+                "sensitive": (),
+                "deadline": NOW + timedelta(minutes=15),
+                "asked_at": NOW,
+                **fields,
+            },
+        )
+        open_until = NOW + timedelta(hours=1)
+        prepared = await self.ledger.register(request, made, None, now=NOW, open_until=open_until)
+        assert prepared.plan is not None
+        return prepared.plan
+
+    async def deliver(self, approval_id: str, **asked: Any) -> dict[str, Any]:
+        delivered = await self.cards.deliver(Delivery(approval_id=approval_id, **asked))
+        assert delivered.message_id is not None, delivered
+        return await self.shown(delivered.message_id)
+
+    async def shown(self, message_id: str) -> dict[str, Any]:
+        answer = await self.chat.http.get(f"/api/messages/{message_id}")
+        message: dict[str, Any] = answer.raise_for_status().json()
+        return message
+
+    async def text(self, message: dict[str, Any]) -> str:
+        """What a message says now."""
+        return json.dumps((await self.shown(message["message_id"]))["content"], ensure_ascii=False)
+
+    async def ended(self, made: Plan, status: Status = Status.EXECUTED, **outcome: Any) -> None:
+        judged = outcome.pop("judged", ())
+        known = {"payload_sha256": made.payload_sha256, "idempotency_key": made.idempotency_key}
+        ending = Outcome(approval_id=made.approval_id, status=status, **{**known, **outcome})
+        await self.ledger.settle(Conclusion(outcome=ending, entries=(), judged=judged, closed_at=datetime.now(UTC)))
+        await until(lambda: self.cards.finish(made.approval_id))  # a busy machine may need more than its second
+
+    async def ran(self, made: Plan, content: Any, state: ClaimState = ClaimState.EXECUTED) -> None:
+        call, holder = ToolCall.of(made), Holder(token=made.approval_id, worker="w")
+        await self.ledger.begin(call, holder)
+        error = "it broke" if state is ClaimState.FAILED else None
+        await self.ledger.finish(call, holder, 1, Ending(state=state, content=Content.of(content), error=error))
+
+
+@pytest.fixture(name="desk", scope="module")
+async def _desk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
+    async with AsyncExitStack() as stack:
+        chat = await stack.enter_async_context(simulated(limits=False))
+        ledger = Ledger.open(await new_database("sqlite", tmp_path_factory.mktemp("desk")))
+        stack.push_async_callback(ledger.dispose)
+        await ledger.upgrade()
+        await ledger.publish([MARK], NOW)
+        feishu = Feishu(app_id=APP["app_id"], app_secret=APP["app_secret"], domain=chat.url)
+        stack.push_async_callback(feishu.close)
+        yield Desk(ledger, chat, CardActivities(ledger, feishu, Wording.load()))
+
+
+def judged(who: Identity, of: Plan, kind: str = "approve", stage: Stage = Stage.CALL, sha: str | None = None) -> Judged:
+    return Judged(
+        event_id=f"{of.approval_id}:{who}:{kind}:{stage}",
+        delivery_id="1",
+        kind=DecisionKind(kind),
+        actor=who,
+        verdict=VerdictKind.ACCEPTED,
+        received_at=datetime.now(UTC),
+        stage=stage,
+        payload_sha256=sha or of.payload_sha256,
+    )
+
+
+async def test_the_form_is_there_exactly_as_long_as_the_tool_is_the_one_that_was_planned(desk: Desk) -> None:
+    await desk.planned("form-1")
+    assert "Edit the arguments" in await desk.text(await desk.deliver("form-1"))
+    await desk.planned("form-2", manifest_sha256="0" * 64)
+    assert "Edit the arguments" not in await desk.text(await desk.deliver("form-2"))
+
+
+async def test_progress_changes_the_newest_cards_each_time_and_no_others(desk: Desk) -> None:
+    two = Approvers(kind=Approvers.Kind.PEOPLE, people=(BEN, CAT, ANN), threshold=3)
+    made = await desk.planned("progress", approvers=two)
+    first = await desk.deliver("progress", progress=Progress(approvers=two))
+    second = await desk.deliver("progress", generation=2, reminder=True, progress=Progress(approvers=two))
+    assert "Still waiting: run mark?" in await desk.text(second)
+    assert "further down" in await desk.text(first)
+    for count, people in ((1, (BEN,)), (2, (BEN, CAT))):
+        approvals = tuple(judged(who, made) for who in people)
+        progress = Progress(approvers=two, approvals=approvals, approved=count)
+        await desk.cards.show(Revision(approval_id="progress", progress=progress))
+        assert f"{count} of 3" in await desk.text(second)
+        assert f"{count} of 3" not in await desk.text(first)
+    await desk.cards.show(Revision(approval_id="progress", decided=judged(ANN, made)))
+    assert "It is running now" in await desk.text(second)
+    await desk.ended(made, judged=tuple(judged(who, made) for who in (BEN, CAT, ANN)), content="done")
+    for message in (first, second):
+        text = await desk.text(message)
+        assert "Done." in text
+        assert text.count("Approved by <person") == 6  # three people, in English twice: once for whoever has neither
+
+
+async def test_cards_of_the_next_stage_go_elsewhere_and_the_former_ones_say_so(desk: Desk) -> None:
+    made = await desk.planned("stages", addresses=(Address.of(BEN), Address.of(ANN)))
+    places = [await desk.deliver("stages", place=place) for place in (0, 1)]
+    third = await desk.deliver("stages", generation=2, place=0, address=Address.of(CAT))
+    assert third["chat_id"] == "oc_p2p_operator"
+    for message in places:
+        assert "for others to decide now" in await desk.text(message)
+    record = await desk.ledger.record("stages")
+    assert record is not None
+    assert {each.address for each in record.messages} == {Address.of(BEN), Address.of(ANN), Address.of(CAT)}
+    await desk.ended(made, Status.EXPIRED)
+    for message in (*places, third):
+        assert "Nobody decided in time." in await desk.text(message)
+
+
+async def test_an_edited_call_is_shown_anew_with_what_was_changed(desk: Desk) -> None:
+    made = await desk.planned("edited")
+    first = await desk.deliver("edited")
+    payload = canonical_payload("mark", {**ARGUMENTS, "note": "changed"})
+    edit = Edit(
+        by=BEN,
+        proposed_payload=made.payload,
+        proposed_payload_sha256=made.payload_sha256,
+        payload=payload,
+        payload_sha256=sha256(payload),
+    )
+    revised = made.model_copy(
+        update={
+            "payload": payload,
+            "payload_sha256": sha256(payload),
+            "edit": edit,
+            "former_sha256": (made.payload_sha256,),
+            "idempotency_key": "ns:approval:edited:2",
+        }
+    )
+    stored = await desk.ledger.revise(revised, "event-1")
+    second = await desk.deliver("edited", generation=2)
+    assert "none → changed" in await desk.text(second)
+    assert stored.payload_sha256 in await desk.text(second)
+    assert "further down" in await desk.text(first)
+    await desk.ended(stored, content="done", edit=edit)
+    for message in (first, second):
+        assert "Ran with changes by" in await desk.text(message)
+
+
+async def test_a_result_is_asked_about_on_a_card_of_its_own(desk: Desk) -> None:
+    made = await desk.planned("result", permission=Permission(result=ResultReview.ALWAYS))
+    call = await desk.deliver("result")
+    await desk.ran(made, {"rows": 3})
+    content = await desk.ledger.result("result")
+    assert content is not None
+    await desk.cards.show(Revision(approval_id="result", decided=judged(BEN, made), reviewing=True))
+    assert "Its result waits to be released" in await desk.text(call)
+    assert "It ran to its end." in await desk.text(call)
+    asked = await desk.deliver("result", kind=CardKind.RESULT)
+    text = await desk.text(asked)
+    assert "Release to the agent" in text
+    assert sha256(content) in text
+    await desk.cards.show(
+        Revision(approval_id="result", progress=Progress(approvers=made.approvers, delegations=((BEN, ANN),)))
+    )
+    assert "<at id=ou_requester></at>" in await desk.text(asked)
+    assert "Its result waits to be released" in await desk.text(call)
+    decisions = (judged(BEN, made), judged(CAT, made, "reject", Stage.RESULT, sha256(content)))
+    await desk.ended(made, judged=decisions, withheld=True, withheld_reason="private")
+    final = await desk.text(asked)
+    assert "Withheld by <person id='ou_operator'" in final
+    assert "callback" not in final
+    assert "withheld from the agent" in await desk.text(call)
+    record = await desk.ledger.record("result")
+    assert record is not None
+    assert {each.slot.kind for each in record.messages} == {MessageKind.CARD, MessageKind.RESULT}
+
+
+async def test_a_large_result_and_a_large_call_each_have_their_file(desk: Desk) -> None:
+    made = await desk.planned("large", {"note": "x" * 60_000}, permission=Permission(result=ResultReview.ALWAYS))
+    await desk.deliver("large")
+    await desk.ran(made, ["row"] * 9000, ClaimState.FAILED)
+    asked = await desk.deliver("large", kind=CardKind.RESULT)
+    assert "Read the attached file" in await desk.text(asked)
+    assert "it broke" in await desk.text(asked)
+    files = [each for each in await desk.chat.messages("oc_team") if each["msg_type"] == "file"]
+    names = [each["content"]["file_name"] for each in files]
+    assert len([name for name in names if made.payload_sha256[:12] in name]) == 1
+    assert len([name for name in names if "-result-" in name]) == 1
+
+
+async def test_a_card_in_trouble_keeps_no_other_from_being_brought_up_to_date(desk: Desk) -> None:
+    sick, well = (Address(kind=AddressKind.OPEN_ID, id=who) for who in ("ou_approver", "ou_operator"))
+    made = await desk.planned("one-sick", addresses=(sick, well))
+    first, second = [await desk.deliver("one-sick", place=place) for place in (0, 1)]
+    await desk.chat.misbehave({"on": "patch", "kind": "5xx", "match": {"message_id": first["message_id"]}})
+    known = {"payload_sha256": made.payload_sha256, "idempotency_key": made.idempotency_key}
+    ending = Outcome(approval_id="one-sick", status=Status.EXECUTED, **known)
+    await desk.ledger.settle(Conclusion(outcome=ending, entries=(), judged=(), closed_at=datetime.now(UTC)))
+    assert not await desk.cards.finish("one-sick")
+    assert buttons((await desk.shown(first["message_id"]))["content"])
+    with pytest.raises(ApplicationError, match="internal error"):
+        await desk.cards.show(Revision(approval_id="one-sick"))
+    assert not buttons((await desk.shown(second["message_id"]))["content"])
+    await desk.chat.behave()
+    await until(lambda: desk.cards.finish("one-sick"))
+    assert not buttons((await desk.shown(first["message_id"]))["content"])
+
+
+async def test_a_card_is_sent_once_however_often_it_is_asked_for(desk: Desk) -> None:
+    await desk.planned("once", {"note": "y" * 60_000})
+    first = await desk.deliver("once")
+    before = len(await desk.chat.messages())
+    again = await desk.deliver("once")
+    assert again["message_id"] == first["message_id"]
+    assert len(await desk.chat.messages()) == before
+
+
+async def test_nothing_is_sent_for_what_has_ended(desk: Desk) -> None:
+    made = await desk.planned("over")
+    await desk.ended(made, Status.CANCELLED)
+    for kind in CardKind:
+        delivered = await desk.cards.deliver(Delivery(approval_id="over", kind=kind))
+        assert (delivered.message_id, delivered.refused) == (None, None)
+
+
+async def test_a_remembered_decision_is_told_of_once_and_can_be_revoked_there(desk: Desk) -> None:
+    made = await desk.planned("granted")
+    grant = Grant(
+        grant_id="grant-1",
+        scope=Remember.EXACT,
+        tool="mark",
+        payload_sha256=made.payload_sha256,
+        requester=ANN,
+        decision=DecisionKind.APPROVE,
+        granted_by=BEN,
+        approval_id="earlier",
+        granted_at=NOW,
+        expires_at=NOW + timedelta(days=7),
+        manifest_sha256=MARK.shown_sha256,
+        risk=Risk.MEDIUM,
+    )
+    made = await desk.planned("granted-2", grant=grant)
+    before = len(await desk.chat.messages("oc_team"))
+    await desk.ended(made, grant_id="grant-1", content="done")
+    await desk.cards.show(Revision(approval_id="granted-2"))
+    sent = (await desk.chat.messages("oc_team"))[before:]
+    assert len(sent) == 1
+    text = await desk.text(sent[0])
+    assert "let through by a decision of" in text
+    assert '"revoke": "grant-1"' in text
+    assert "approve" not in {each.get("name") for each in sent[0]["content"]["body"]["elements"]}
+
+
+async def test_what_nobody_was_asked_about_without_a_grant_is_told_to_nobody(desk: Desk) -> None:
+    made = await desk.planned("auto")
+    before = len(await desk.chat.messages())
+    await desk.ended(made, content="done")
+    assert len(await desk.chat.messages()) == before
+
+
+async def test_those_who_are_called_in_are_named_once_it_is_their_turn(desk: Desk) -> None:
+    soon: dict[str, Any] = {"approvers": Approvers(), "escalate_to": (CAT,)}
+    await desk.planned("early", escalate_at=datetime.now(UTC) + timedelta(hours=1), **soon)
+    await desk.planned("late", escalate_at=datetime.now(UTC) - timedelta(seconds=1), **soon)
+    assert "<at id=ou_operator></at>" not in await desk.text(await desk.deliver("early"))
+    assert "<at id=ou_operator></at>" in await desk.text(await desk.deliver("late"))

@@ -1,0 +1,121 @@
+"""What an approval keeps of those who spoke: across runs, while something is weighed, however often they do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from assent import Approvers, Identity, core
+from assent.contracts import Decision, DecisionKind, Plan, Status, VerdictKind
+from assent.core import Planned, Unplanned
+from assent.messages import Report, ReportKind, Weighed, Withdrawal
+from tests.support import policies
+from tests.support.deciding import STRANGER
+
+OTHER = Identity(open_id="ou_other")
+
+
+# Continuing as new
+
+
+@pytest.fixture
+def at_noon() -> datetime:
+    return datetime.now(UTC)
+
+
+def a_plan(now: datetime, **more: Any) -> Plan:
+    return policies.plan(deadline=now + timedelta(hours=1), asked_at=now, approvers=Approvers(), **more)
+
+
+def decided(plan: Plan, actor: Identity, kind: DecisionKind, event_id: str = "e", **more: Any) -> Decision:
+    return Decision(
+        approval_id=plan.approval_id,
+        kind=kind,
+        payload_sha256=plan.payload_sha256,
+        actor=actor,
+        event_id=event_id,
+        **more,
+    )
+
+
+def opened(plan: Plan, now: datetime) -> Planned:
+    request = policies.request(plan)
+    return core.open_with(Unplanned(request=request), plan, now)
+
+
+def next_run(approval: Planned) -> Planned:
+    return core.resume(Planned.model_validate_json(approval.model_dump_json()))
+
+
+def verdict_on(approval: Planned, event_id: str) -> VerdictKind | None:
+    judged = approval.notes.verdict_on(event_id)
+    return judged.verdict if judged else None
+
+
+def test_a_decision_that_is_being_weighed_is_weighed_by_the_next_run(at_noon: datetime) -> None:
+    plan = a_plan(at_noon)
+    edit = decided(plan, plan.requester, DecisionKind.EDIT, arguments={"a": 1})
+    approval = core.decide(opened(plan, at_noon), edit, at_noon)
+    assert approval.asking == edit
+    assert next_run(approval).asking == edit
+
+
+def test_a_call_whose_result_is_reviewed_stays_made_in_the_next_run(at_noon: datetime) -> None:
+    plan = a_plan(at_noon)
+    approval = core.decide(opened(plan, at_noon), decided(plan, plan.requester, DecisionKind.APPROVE), at_noon)
+    sealed = Report(kind=ReportKind.EXECUTED, sealed=True, content_sha256="0" * 64)
+    approval, _ = core.report(core.begin(approval), sealed, at_noon)
+    approval = core.withdraw(next_run(approval), Withdrawal(reason="never mind"), at_noon)
+    assert approval.ending is not None
+    assert (approval.ending.status, approval.decided_by) == (Status.EXECUTED, plan.requester)
+    late = decided(plan, plan.requester, DecisionKind.EDIT, "late", arguments={"a": 1})
+    approval = core.decide(approval, late, at_noon)
+    assert approval.asking is None  # nothing is edited after it ran
+    assert verdict_on(approval, "late") is VerdictKind.ALREADY_DECIDED
+
+
+# A person who never stops
+
+
+def test_however_often_a_decision_moves_on_the_workflow_goes_on(at_noon: datetime) -> None:
+    plan = a_plan(at_noon)
+    approval = opened(plan, at_noon)
+    pair = (plan.requester, OTHER.within(plan.tenant_key))
+    for n in range(200):
+        giver, taker = pair[n % 2], pair[(n + 1) % 2]
+        said = decided(plan, giver, DecisionKind.DELEGATE, f"e{n}", delegate_to=taker)
+        approval = core.decide(approval, said, at_noon)
+        approval = core.write(approval, approval.notes.unwritten, at_noon)
+    assert verdict_on(approval, "e199") is not None
+    assert len(approval.model_dump_json()) < 200_000
+
+
+def test_what_is_being_weighed_does_not_let_strangers_crowd_out_an_approver(at_noon: datetime) -> None:
+    people = Approvers(kind=Approvers.Kind.PEOPLE, people=(OTHER.within("t"),))
+    plan = a_plan(at_noon).model_copy(update={"approvers": people})
+    edit = decided(plan, OTHER, DecisionKind.EDIT, arguments={"a": 1})
+    approval = core.decide(opened(plan, at_noon), edit, at_noon)
+    for n in range(100):
+        approval = core.decide(approval, decided(plan, STRANGER, DecisionKind.APPROVE, f"s{n}"), at_noon)
+    approval = core.decide(approval, decided(plan, OTHER, DecisionKind.REJECT, "no"), at_noon)
+    approval = core.withdraw(approval, Withdrawal(), at_noon)
+    assert verdict_on(approval, "no") is not None
+    assert verdict_on(approval, "s0") is VerdictKind.FORBIDDEN
+
+
+# Striking
+
+
+def test_a_withdrawal_during_the_last_look_counts_if_the_approval_does_not(at_noon: datetime) -> None:
+    chat = Approvers(kind=Approvers.Kind.CHAT, chat_id="oc_1")
+    plan = a_plan(at_noon).model_copy(update={"approvers": chat})
+    said = decided(plan, OTHER, DecisionKind.APPROVE)
+    approval = core.answer(core.decide(opened(plan, at_noon), said, at_noon), said, Weighed(), at_noon)
+    assert approval.decision is not None
+    # while it is asked whether they still belong to the chat
+    approval = core.withdraw(approval, Withdrawal(reason="never mind"), at_noon)
+    approval = core.strike(approval, (OTHER.within(plan.tenant_key),), at_noon)
+    assert approval.ending is not None
+    assert approval.ending.status is Status.CANCELLED

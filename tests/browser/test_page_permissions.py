@@ -1,0 +1,304 @@
+"""Who may say yes, to what, how often and what they see of the result: in the simulator's page, in a real Chromium."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from playwright.async_api import Locator, expect
+
+from assent import Assent
+from assent.remote import HttpDoor
+from assent.wire import MAX_WAIT
+from ledger import MessageKind, bundle_slot
+from tests.support.chat_page import LANGUAGES, Album, Asked, Scene, Seat, opened
+from tests.support.feishu_service import REQUESTER
+from tests.support.servers import connect
+from tests.support.waiting import until
+
+NOT_YOURS = ("error", "This is not yours to decide. Nothing was changed.")
+RUNS = ("success", "Approved. It is running now.")
+CONTRACT = {"customer": "ACME Ltd.", "months": 24}
+OFFER = "They accepted the offer of last week."
+
+
+@pytest.fixture(scope="module")
+async def scene(
+    tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
+) -> AsyncIterator[Scene]:
+    client = await connect(temporal_address, next(namespaces))
+    async with opened(client, temporal_address, tmp_path_factory.mktemp("page")) as scene:
+        yield scene
+
+
+@pytest.fixture(scope="module")
+async def album(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Album:
+    cameras = {lang: await scene.seat(lang=lang, size=(1280, 1400)) for lang in LANGUAGES}
+    return Album(tmp_path_factory.mktemp("pictures"), cameras)
+
+
+@pytest.fixture
+async def seat(scene: Scene) -> Seat:
+    """One page, at which people take turns; the requester sits there first."""
+    seat = await scene.known("requester")
+    await turn(seat, "requester")
+    return seat
+
+
+@pytest.fixture(autouse=True)
+async def no_surprises(scene: Scene) -> AsyncIterator[None]:
+    yield
+    assert scene.surprises.taken() == ([], [], [])
+
+
+async def turn(seat: Seat, who: str) -> None:
+    """Somebody else sits down at the page."""
+    button = seat.page.get_by_test_id(f"viewer-ou_{who}")
+    await button.click()
+    await expect(button).to_have_attribute("aria-pressed", "true")
+
+
+async def card(scene: Scene, asked: Asked, kind: MessageKind = MessageKind.CARD, number: int = 1) -> Asked:
+    """A later card of an approval, once it is there."""
+
+    async def there() -> Asked | None:
+        found = await scene.chat.cards(asked.approval_id, kind)
+        return Asked(asked.approval_id, found[number - 1]["message_id"], asked.state) if len(found) >= number else None
+
+    return await until(there)
+
+
+async def outcome(scene: Scene, asked: Asked) -> dict[str, Any]:
+    """What the agent is told in the end."""
+
+    async def ended() -> dict[str, Any] | None:
+        answer = await scene.agent.get(f"/v1/approvals/{asked.approval_id}", params={"wait": MAX_WAIT // 4})
+        told: dict[str, Any] | None = answer.json()["outcome"]
+        return told
+
+    return await until(ended)
+
+
+async def test_two_people_approve_one_after_the_other(scene: Scene, album: Album, seat: Seat) -> None:
+    asked = await scene.ask("sign_contract", CONTRACT, reason=OFFER)
+    assert await seat.press(asked, "Approve") == NOT_YOURS  # who asked for it does not count
+    await turn(seat, "approver")
+    assert await seat.press(asked, "Approve") == ("success", "Approved: 1 of 2. Others still have to approve.")
+    await expect(seat.card(asked)).to_contain_text("1 of 2")
+    so_far = (await seat.rows(asked))["Approved so far"]
+    assert "Li Lei" in so_far
+    await seat.shows(asked, "pending")
+    await album.take("progress", asked, "pending")
+    assert await seat.press(asked, "Approve") == ("info", "You have decided this already. Others still have to.")
+    await turn(seat, "outsider")
+    assert await seat.press(asked, "Approve") == RUNS
+    await seat.shows(asked, "executed")
+    for person in ("Li Lei", "Wang Fang"):
+        await expect(seat.card(asked)).to_contain_text(person)
+    assert await seat.has_no_buttons(asked)
+    told = await outcome(scene, asked)
+    assert [person["open_id"] for person in told["approved_by"]] == ["ou_approver", "ou_outsider"]
+
+
+async def test_a_field_is_changed_in_the_form_and_everybody_looks_again(scene: Scene, album: Album, seat: Seat) -> None:
+    asked = await scene.ask("sign_contract", {**CONTRACT, "customer": "Globex Corp."}, reason=OFFER)
+    await album.take("editing", asked, "pending", unfold="card.edit_title")
+    await turn(seat, "approver")
+    await seat.press(asked, "Approve")
+    await expect(seat.card(asked)).to_contain_text("1 of 2")
+
+    await turn(seat, "operator")
+    await seat.card(asked).get_by_text("Edit the arguments").click()
+    months = seat.card(asked).get_by_label("months", exact=True)
+    for wrong in ("a dozen", "12.5", ""):
+        await months.fill(wrong)
+        kind, text = await seat.press(asked, "Approve with these changes")
+        assert (kind, text.startswith("Nothing was changed: "), "months" in text) == ("error", True, True), text
+    await seat.shows(asked, "pending")
+    await months.fill("12")
+    assert await seat.press(asked, "Approve with these changes") == (
+        "success",
+        "Changed. 1 of 2 approve it so far; everybody sees the new card.",
+    )
+    newer = await card(scene, asked, number=2)
+    await seat.shows(newer, "pending")
+    await seat.shows(asked, "replaced")
+    assert await seat.has_no_buttons(asked)
+    assert "24 → 12" in await changes(seat.card(newer))
+    await album.take("edited", newer, "pending")
+
+    await turn(seat, "approver")  # whose approval was for what it said before
+    assert await seat.press(newer, "Approve") == RUNS
+    await seat.shows(newer, "executed")
+    assert "24 → 12" in await changes(seat.card(newer))
+    signed = [each for each in scene.tools.done("contracts") if each["customer"] == "Globex Corp."]
+    assert signed == [{"customer": "Globex Corp.", "months": 12}]
+    told = await outcome(scene, asked)
+    assert told["edit"]["proposed_payload_sha256"] == asked.state["payload_sha256"] != told["payload_sha256"]
+
+
+async def changes(shown: Locator) -> str:
+    """The text of a card on one line."""
+    return " ".join((await shown.inner_text()).split())
+
+
+async def test_a_remembered_decision_runs_the_next_call_until_it_is_revoked(
+    scene: Scene, album: Album, seat: Seat
+) -> None:
+    async def posted(text: str) -> Asked:
+        return await scene.ask("post_update", {"channel": "all-hands", "text": text}, reason="The repair is done.")
+
+    first = await posted("The lift is being repaired.")
+    assert await seat.press(first, "Approve, and remember for this tool in this chat") == RUNS
+    await seat.shows(first, "executed")
+    second = await posted("The lift is working again.")
+    await seat.shows(second, "executed")
+    await expect(seat.card(second)).to_contain_text("Nobody was asked: let through by a decision of")
+    assert await seat.card(second).get_by_role("button").all_inner_texts() == ["Revoke this remembered decision"]
+    assert (await outcome(scene, second))["grant_id"]
+    assert len(scene.tools.done("updates")) == 2
+    await album.take("notice", second, "executed")
+
+    revoke = "Revoke this remembered decision"
+    await turn(seat, "outsider")
+    assert await seat.approve_after_a_second_look(second, revoke) == (
+        "error",
+        "This is not yours to revoke. Nothing was changed.",
+    )
+    await turn(seat, "requester")
+    told = await seat.approve_after_a_second_look(second, revoke)
+    assert told == ("success", "Revoked. You will be asked again.")
+    assert await seat.approve_after_a_second_look(second, revoke) == ("info", "This was revoked already.")
+    third = await posted("The lift is broken again.")
+    await seat.shows(third, "pending")
+    assert await scene.phase(third) == "pending"
+    assert await seat.press(third, "Reject") == ("success", "Rejected. It will not run.")
+    await seat.shows(third, "rejected")
+    assert len(scene.tools.done("updates")) == 2
+
+
+async def test_a_result_is_withheld_and_another_is_released(scene: Scene, album: Album, seat: Seat) -> None:
+    results = {}
+    for department in ("Sales", "Legal"):
+        asked = await scene.ask("read_payroll", {"department": department}, reason="To plan next year's budget.")
+        assert await seat.press(asked, "Approve") == RUNS
+        results[department] = await card(scene, asked, MessageKind.RESULT)
+        await seat.shows(results[department], "result")
+        await seat.shows(asked, "reviewing")
+        assert await scene.phase(asked) == "reviewing"
+    sales, legal = results.values()
+    await album.take("result", sales, "result")
+
+    await turn(seat, "outsider")
+    assert await seat.press(sales, "Release to the agent") == NOT_YOURS
+    await turn(seat, "requester")
+    await seat.card(sales).get_by_text("Result · ").click()
+    await expect(seat.card(sales).get_by_text('"total": "31415.00"')).to_be_visible()
+    await seat.card(sales).get_by_role("textbox").fill("Salaries are not for machines.")
+    assert await seat.press(sales, "Withhold") == ("success", "Withheld. The agent does not get the result.")
+    assert await seat.press(legal, "Release to the agent") == ("success", "Released. The agent gets the result.")
+    for shown, state in ((sales, "withheld"), (legal, "released")):
+        await seat.shows(shown, state)
+        assert await seat.has_no_buttons(shown)
+        await seat.shows(await card(scene, shown), "executed")
+    assert (await seat.rows(sales))["Why withheld"] == "Salaries are not for machines."
+    await album.take("withheld", await card(scene, sales), "executed")
+    kept, given = await outcome(scene, sales), await outcome(scene, legal)
+    assert (kept["status"], kept["withheld"], given["status"], given["withheld"]) == (
+        *("executed", True),
+        *("executed", False),
+    )
+    assert kept["content"] == "The call ran; its result is withheld. Reason: Salaries are not for machines."
+    assert given["content"]["total"] == "31415.00"
+
+
+async def test_somebody_else_is_let_decide(scene: Scene, seat: Seat) -> None:
+    asked = await scene.ask("send_invoice", {"to": "ada@example.com", "amount": "120.00"})
+    await seat.card(asked).get_by_text("Let somebody else decide").click()
+    await seat.card(asked).locator("select[data-name=delegate_to]").select_option(label="Chen Jing")
+    assert await seat.press(asked, "Pass it on") == ("success", "Passed on. It is no longer yours to decide.")
+
+    async def passed_on() -> Asked | None:
+        found = await scene.chat.cards(asked.approval_id)
+        newest = found[-1]
+        return Asked(asked.approval_id, newest["message_id"], asked.state) if "Passed on" in str(newest) else None
+
+    newest = await until(passed_on)
+    assert await seat.press(newest, "Approve") == NOT_YOURS
+    await turn(seat, "operator")
+    await expect(seat.card(newest)).to_contain_text("Passed on")
+    assert await seat.press(newest, "Approve") == RUNS
+    await seat.shows(newest, "executed")
+    assert (await outcome(scene, asked))["decided_by"]["open_id"] == "ou_operator"
+
+
+RULES = """
+[[rule]]
+name = "large invoices"
+tools = ["send_invoice"]
+risk = "high"
+approvers = {people = ["open_id:ou_approver"]}
+warnings = [
+  {when = "double(arguments.amount) >= 1000.0", text = "More than 1000: has the order been delivered?"},
+  {when = "arguments.currency != 'EUR'", text = "Not in euros."},
+]
+
+[[rule]]
+name = "closed books"
+tools = ["read_mailbox"]
+execution = "deny"
+reason = "The books are closed until Monday."
+"""
+
+
+async def test_a_rule_warns_and_another_denies(scene: Scene, album: Album, seat: Seat) -> None:
+    async with scene.service.policy(RULES):
+        asked = await scene.ask("send_invoice", {"to": "ada@example.com", "amount": "4800.00"}, reason=OFFER)
+        await expect(seat.card(asked)).to_contain_text("Mind this before you decide:")
+        await expect(seat.card(asked)).to_contain_text("More than 1000: has the order been delivered?")
+        assert "Not in euros." not in await seat.card(asked).inner_text()
+        assert (await seat.rows(asked))["Rule"].startswith("large invoices · ")
+        await album.take("warned", asked, "pending")
+        denied = {"tool": "read_mailbox", "arguments": {}, "requester": {"open_id": "ou_requester"}}
+        answer = (await scene.agent.post("/v1/approvals", json={**denied, "chat_id": "oc_team"})).json()
+        told = await outcome(scene, Asked(answer["approval_id"], "", {}))
+        assert (told["status"], told["decided_by"]) == ("rejected", None)
+        assert "The books are closed until Monday." in told["reason"]
+        assert await scene.chat.cards(answer["approval_id"]) == []
+        await turn(seat, "approver")
+        assert await seat.approve_after_a_second_look(asked) == RUNS
+        await seat.shows(asked, "executed")
+
+
+async def test_several_calls_on_one_card(scene: Scene, album: Album, seat: Seat) -> None:
+    calls = [
+        {"tool": "post_update", "arguments": {"channel": "kitchen", "text": "The fridge is cleaned on Friday."}},
+        {"tool": "post_update", "arguments": {"channel": "parking", "text": "Places 4 to 9 are closed."}},
+        {"tool": "send_invoice", "arguments": {"to": "ada@example.com", "amount": "75.00"}},
+    ]
+    async with Assent(HttpDoor(str(scene.agent.base_url), "secret-agent")) as agent:
+        handles = await agent.request_many(calls, requester=REQUESTER, chat_id="oc_team", reason="Monday's chores.")
+        *harmless, invoice = handles
+
+        async def sent() -> Asked | None:
+            plan = await scene.service.ledger.plan(invoice.id)
+            own = bundle_slot(plan.bundle_id, 0).uuid if plan and plan.bundle_id else None
+            found = [each for each in await scene.chat.messages("oc_team") if own and each["uuid"] == own]
+            return Asked(invoice.id, found[0]["message_id"], {}) if found else None
+
+        bundle = await until(sent)
+        await expect(seat.card(bundle).locator(".card-title")).to_have_text("Run these 3 calls?")
+        await album.take("bundle", bundle, None)
+        before = len(scene.tools.done("updates"))
+        assert await seat.press(bundle, "Approve all that are low risk (2)") == (
+            "success",
+            "Approved all 2. They are running now.",
+        )
+        assert [(await handle.outcome()).status for handle in harmless] == ["executed"] * 2
+        assert len(scene.tools.done("updates")) == before + 2
+        await expect(seat.card(bundle)).to_contain_text("1 waiting")
+        assert await seat.press(bundle, "Reject") == ("success", "Rejected. It will not run.")
+        assert (await invoice.outcome()).status == "rejected"
+        await expect(seat.card(bundle)).to_contain_text("Nothing waits here")
+        assert await seat.has_no_buttons(bundle)

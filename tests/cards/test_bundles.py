@@ -1,0 +1,116 @@
+"""What a card says of several calls: all of each that can be decided there, within Feishu's limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assent.contracts import Approvers, Identity, Outcome, Plan, Risk, Status
+from cards import BundledCall, Showing, bundle_card, may_be_bundled
+from tests.support.bundles import values
+from tests.support.card_rules import check, markdowns, plain_texts
+from tests.support.cards import APPROVED, NOW, WORDING, plan
+from tests.support.hostile_texts import ATTACKS
+
+LOW: dict[str, Any] = {"risk": Risk.LOW, "approvers": Approvers(kind=Approvers.Kind.ANYONE)}
+
+
+def calls(*plans: Plan, **showing: Any) -> tuple[BundledCall, ...]:
+    named = (each.model_copy(update={"approval_id": f"a{n}"}) for n, each in enumerate(plans))
+    return tuple(BundledCall(showing=Showing(plan=each, **showing)) for each in named)
+
+
+def built(found: tuple[BundledCall, ...], *, is_new: bool = True) -> dict[str, Any]:
+    text = bundle_card("b", found, WORDING, is_new=is_new)
+    assert text is not None
+    return check(text)
+
+
+def at_once(card: dict[str, Any]) -> list[str]:
+    return [each for value in values(card) for each, _ in value.get("approve", ())]
+
+
+def test_each_call_shows_its_arguments_and_sends_its_own_hash() -> None:
+    found = calls(plan({"to": "ann"}), plan({"to": "ben"}, risk=Risk.HIGH))
+    card = built(found)
+    texts = list(plain_texts(card))
+    assert {"ann", "ben"} <= set(texts)
+    sent = {(value["approval_id"], value["decision"], value["payload_sha256"]) for value in values(card)}
+    hashes = [each.showing.plan.payload_sha256 for each in found]
+    assert sent == {(f"a{n}", kind, hashes[n]) for n in range(2) for kind in ("approve", "reject")}
+    assert all(any(each[:12] in text for text in texts) for each in hashes)
+
+
+def test_what_is_the_same_for_all_is_said_once() -> None:
+    same = built(calls(plan({"to": "ann"}), plan({"to": "ben"})))
+    assert list(plain_texts(same)).count("The customer asked for it.") == 1
+    other = built(calls(plan({"to": "ann"}), plan({"to": "ben"}, request_reason="Another reason.")))
+    assert {"The customer asked for it.", "Another reason."} <= set(plain_texts(other))
+
+
+@pytest.mark.parametrize(
+    "special",
+    [
+        {"risk": Risk.MEDIUM},
+        {"risk": Risk.HIGH},
+        {"warnings": ("Look twice.",)},
+        {"frozen_twin": "inv-41"},
+        {"another_is_frozen": True},
+        {"approvers": Approvers(kind=Approvers.Kind.ANYONE, threshold=2)},
+        {"approvers": Approvers(kind=Approvers.Kind.ANYONE, then=(Approvers(kind=Approvers.Kind.ANYONE),))},
+    ],
+    ids=lambda special: next(iter(special)),
+)
+def test_only_what_is_low_and_unremarkable_is_approved_at_once(special: dict[str, Any]) -> None:
+    plain = plan({"to": "ann"}, **LOW)
+    card = built(calls(plain, plan({"to": "ben"}, **{**LOW, **special}), plain))
+    assert at_once(card) == ["a0", "a2"]
+    assert len([value for value in values(card) if value.get("approval_id") == "a1"]) == 2
+    assert at_once(built(calls(plain, plan({"to": "ben"}, **{**LOW, **special})))) == []
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_what_others_write_stays_text(attack: str) -> None:
+    name = attack.replace("\n", " ")
+    hostile = plan({"to": attack, name: 1}, tool=name[:100], description=attack, request_reason=attack)
+    for found in (calls(hostile, hostile), calls(hostile, hostile, decided=APPROVED)):
+        text = bundle_card("b", found, WORDING, is_new=True)
+        assert text is not None or not may_be_bundled(hostile, WORDING)
+        for markup in markdowns(check(text)) if text else ():
+            assert "<at id=all" not in markup
+            assert "evil.example" not in markup
+
+
+def test_calls_that_do_not_fit_have_no_card() -> None:
+    large = plan({"note": "x" * 6000})
+    assert bundle_card("b", calls(*[large] * 2), WORDING, is_new=True)
+    assert bundle_card("b", calls(*[large] * 4), WORDING, is_new=True) is None
+    assert bundle_card("b", calls(*[plan({"a": 1, "b": 2})] * 12), WORDING, is_new=True) is None
+
+
+def test_a_call_that_needs_a_file_is_not_for_a_shared_card() -> None:
+    assert may_be_bundled(plan(), WORDING)
+    assert not may_be_bundled(plan({"note": "x" * 40_000}), WORDING)
+    assert not may_be_bundled(plan(request_reason="x" * 4000), WORDING)
+    assert not may_be_bundled(plan(description="x" * 1000), WORDING)
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_a_card_that_fitted_fits_whatever_becomes_of_the_calls(status: Status) -> None:
+    one = plan({"note": "x" * 3000}, request_reason="r" * 800)
+    count = next(n for n in range(1, 50) if bundle_card("b", calls(*[one] * (n + 1)), WORDING, is_new=True) is None)
+    many = calls(*[one] * count)
+    said = "ü" * 3000
+    outcome = Outcome(approval_id="a", status=status, content=said, reason=said, decided_by=Identity(open_id="ou_ben"))
+    for ended in range(1, count + 1):
+        past = calls(*[one] * ended, decided=APPROVED, outcome=outcome, ended_at=NOW)
+        card = built((*past, *many[ended:]), is_new=False)
+        assert len(values(card)) == 2 * (count - ended)
+
+
+def test_a_call_with_a_card_of_its_own_is_decided_there() -> None:
+    first, second = calls(plan({"to": "ann"}), plan({"to": "ben"}))
+    card = built((first.model_copy(update={"apart": True}), second), is_new=False)
+    assert {value["approval_id"] for value in values(card)} == {"a1"}
+    assert any("card of its own" in text for text in markdowns(card))

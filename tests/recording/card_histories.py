@@ -1,0 +1,326 @@
+"""The paths of approvals that are shown on cards; `tests.recording.histories` lives them with the others."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+from temporalio.testing import TimeSkipper
+
+from assent import ApprovalHandle, Assent, Identity, names
+from ledger import MessageKind
+from tests.conftest import OPERATOR
+from tests.support import bundles
+from tests.support.feishu_service import OUTSIDER, REQUESTER, Agent, FeishuService
+from tests.support.simulated_feishu import served
+from tests.support.waiting import until
+
+CardPath = Callable[[FeishuService, Path], Awaitable[str]]
+CARD_PATHS: dict[str, CardPath] = {}
+
+
+def path(live: CardPath) -> CardPath:
+    CARD_PATHS[live.__name__] = live
+    return live
+
+
+async def clicked(feishu: FeishuService, handle: ApprovalHandle) -> str:
+    """Approve on the card, and see the approval end."""
+    assert await feishu.click(handle, await feishu.chat.card(handle.id)) == "accepted"
+    await handle.outcome()
+    await feishu.chat.final(handle.id)
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def carded(feishu: FeishuService, directory: Path) -> str:
+    return await clicked(feishu, await feishu.ask(directory))
+
+
+@path
+async def carded_twice(feishu: FeishuService, directory: Path) -> str:
+    """One card for each of two approvers."""
+    handle = await feishu.ask(directory, "by_two")
+
+    async def both() -> bool:
+        return len(await feishu.chat.cards(handle.id)) == 2
+
+    await until(both)
+    await handle.cancel()
+    await handle.outcome()
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def carded_running(feishu: FeishuService, directory: Path) -> str:
+    handle = await feishu.ask(directory, "gated", arguments={"gate": str(directory / "gate")})
+    assert await feishu.click(handle, await feishu.chat.card(handle.id)) == "accepted"
+    await feishu.chat.final(handle.id)
+    (directory / "gate").touch()
+    await handle.outcome()
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def carded_undeliverable(feishu: FeishuService, directory: Path) -> str:
+    handle = await feishu.ask(directory, chat_id="oc_elsewhere")
+    assert (await handle.outcome()).status == "cancelled"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def carded_late(feishu: FeishuService, directory: Path) -> str:
+    """Feishu was down when the card was sent, and the first click came before its message was known."""
+    await feishu.chat.misbehave({"on": "send", "kind": "lost_answer"})
+    handle = await feishu.ask(directory)
+    card = await feishu.chat.card(handle.id)
+    assert await feishu.click(handle, card, patience=timedelta(seconds=8)) == "received"
+    await feishu.chat.behave()
+    assert (await handle.outcome()).status == "executed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def carded_in_vain(feishu: FeishuService, directory: Path) -> str:
+    await feishu.chat.misbehave({"on": "send", "kind": "5xx"})
+    handle = await feishu.ask(directory, ttl=timedelta(seconds=3))
+    assert (await handle.outcome()).status == "expired"
+    await feishu.chat.behave()
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def carded_for_weeks(feishu: FeishuService, directory: Path) -> str:
+    gate = await Assent.connect(client=TimeSkipper(feishu.service.client).client)
+    asked = {"path": str(directory / "marks")}
+    handle = await gate.request("mark", asked, requester=REQUESTER, ttl=timedelta(days=30))
+    assert (await handle.outcome()).status == "expired"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def resolved(feishu: FeishuService, directory: Path) -> str:
+    """Feishu says who asks before the plan is made."""
+    handle = await feishu.ask(directory, requester=Identity(union_id="on_outsider"), message_id="om_resolved")
+    card = await feishu.chat.card(handle.id)
+    assert await feishu.click(handle, card, who=OUTSIDER) == "accepted"
+    assert (await handle.outcome()).status == "executed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def resolved_to_nobody(feishu: FeishuService, directory: Path) -> str:
+    handle = await feishu.ask(directory, requester=Identity(open_id="ou_nobody"), message_id="om_nobody")
+    assert (await handle.outcome()).status == "failed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def resolving_in_vain(feishu: FeishuService, directory: Path) -> str:
+    await feishu.chat.misbehave({"on": "users", "kind": "5xx"})
+    nobody_yet = Identity(user_id="u_operator")
+    handle = await feishu.ask(directory, requester=nobody_yet, message_id="om_vain", ttl=timedelta(seconds=3))
+    assert (await handle.outcome()).status == "expired"
+    await feishu.chat.behave()
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def resolving_cancelled(feishu: FeishuService, directory: Path) -> str:
+    """It is withdrawn while Feishu does not answer."""
+    await feishu.chat.misbehave({"on": "users", "kind": "5xx"})
+    handle = await feishu.ask(directory, requester=Identity(user_id="u_operator"), message_id="om_cancelled")
+    assert (await feishu.service.as_it_stands(handle)).phase == "preparing"
+    await handle.cancel()
+    assert (await handle.outcome()).status == "cancelled"
+    await feishu.chat.behave()
+    return names.approval_workflow(handle.id)
+
+
+async def handed_over(feishu: FeishuService, directory: Path) -> tuple[str, str]:
+    """Feishu is down as the approval ends."""
+    handle = await feishu.ask(directory)
+    card = await feishu.chat.card(handle.id)
+    await feishu.chat.misbehave({"on": "patch", "kind": "5xx"})
+    assert await feishu.click(handle, card) == "accepted"
+    assert (await handle.outcome()).status == "executed"
+    await feishu.chat.behave()
+    await feishu.chat.final(handle.id)
+
+    async def child() -> str | None:
+        query = f'WorkflowType = "{names.RECORDING}" AND WorkflowId STARTS_WITH "recording/{handle.id}/"'
+        async for found in feishu.service.client.list_workflows(query, limit=1):
+            return found.id
+        return None
+
+    settling = await until(child)
+    await feishu.service.client.get_workflow_handle(settling).result()
+    return names.approval_workflow(handle.id), settling
+
+
+@path
+async def carded_handed_over(feishu: FeishuService, directory: Path) -> str:
+    return (await handed_over(feishu, directory))[0]
+
+
+@path
+async def settling_cards(feishu: FeishuService, directory: Path) -> str:
+    return (await handed_over(feishu, directory))[1]
+
+
+@path
+async def announced(feishu: FeishuService, directory: Path) -> str:
+    async with served(Agent(204).app) as url:
+        handle = await feishu.ask(directory, callback_url=f"{url}/hook")
+        told = await clicked(feishu, handle)
+        await feishu.service.client.get_workflow_handle(names.announcing_workflow(handle.id)).result()
+    return told
+
+
+@path
+async def announcing(feishu: FeishuService, directory: Path) -> str:
+    """Nobody wants to know any more."""
+    async with served(Agent(410).app) as url:
+        handle = await feishu.ask(directory, callback_url=f"{url}/hook")
+        await clicked(feishu, handle)
+        workflow = names.announcing_workflow(handle.id)
+        await feishu.service.client.get_workflow_handle(workflow).result()
+    return workflow
+
+
+async def reviewed(feishu: FeishuService, directory: Path) -> tuple[str, str]:
+    """A frozen call that the operators see and settle while Feishu is down."""
+    handle = await feishu.ask(directory, "raises")
+    assert await feishu.click(handle, await feishu.chat.card(handle.id)) == "accepted"
+    outcome = await handle.outcome()
+
+    async def shown() -> bool:
+        return bool(await feishu.chat.cards(handle.id, MessageKind.REVIEW))
+
+    await until(shown)
+    await feishu.chat.misbehave({"on": "any", "kind": "5xx"})
+    await handle.settle("executed", operator=OPERATOR, reason="it was looked up")
+    await handle.settlement()
+    review = names.review_workflow(str(outcome.idempotency_key))
+    await feishu.service.client.get_workflow_handle(review).result()
+    await feishu.chat.behave()
+
+    async def child() -> str | None:
+        query = f'WorkflowType = "{names.SHOW_SETTLED}" AND WorkflowId STARTS_WITH "show-settled/{handle.id}/"'
+        async for found in feishu.service.client.list_workflows(query, limit=1):
+            return found.id
+        return None
+
+    showing = await until(child)
+    await feishu.service.client.get_workflow_handle(showing).result()
+    return review, showing
+
+
+@path
+async def review_shown(feishu: FeishuService, directory: Path) -> str:
+    return (await reviewed(feishu, directory))[0]
+
+
+@path
+async def showing(feishu: FeishuService, directory: Path) -> str:
+    return (await reviewed(feishu, directory))[1]
+
+
+async def bundled_calls(feishu: FeishuService, directory: Path) -> tuple[ApprovalHandle, str]:
+    """Two calls that share a card: one is rejected there, one approved and long enough for its card to say so."""
+    gate = {"path": str(directory / "marks"), "gate": str(directory / "gate")}
+    calls = ({"tool": "gated", "arguments": gate}, {"tool": "mark", "arguments": {"path": str(directory / "marks")}})
+    slow, other = await feishu.service.gate.request_many(calls, requester=REQUESTER)
+    card = await bundles.shared_card(feishu, slow)
+    assert await bundles.decide(feishu, other, card, "reject") == "accepted"
+    await other.outcome()
+    assert await bundles.decide(feishu, slow, card) == "accepted"
+    await bundles.shared_card(feishu, slow, "It is running now")
+    (directory / "gate").touch()
+    await slow.outcome()
+    await bundles.finished(feishu, slow)
+    return slow, names.bundle_workflow(await bundles.bundle_of(feishu, slow))
+
+
+@path
+async def bundled(feishu: FeishuService, directory: Path) -> str:
+    return names.approval_workflow((await bundled_calls(feishu, directory))[0].id)
+
+
+@path
+async def bundle(feishu: FeishuService, directory: Path) -> str:
+    return (await bundled_calls(feishu, directory))[1]
+
+
+@path
+async def bundle_in_vain(feishu: FeishuService, directory: Path) -> str:
+    """Its card does not come, so that the calls send their own."""
+    await feishu.chat.misbehave({"on": "send", "kind": "5xx"})
+    calls = [{"tool": "mark", "arguments": {"path": str(directory / name)}} for name in "ab"]
+    handles = await feishu.service.gate.request_many(calls, requester=REQUESTER)
+    bundle_id = await bundles.bundle_of(feishu, handles[0])
+
+    async def given_up() -> bool:
+        return all([await own(feishu, each) for each in handles])
+
+    await until(given_up)
+    await feishu.chat.behave()
+    for handle in handles:
+        await clicked(feishu, handle)
+    await bundles.finished(feishu, handles[0])
+    return names.bundle_workflow(bundle_id)
+
+
+@path
+async def bundled_alone(feishu: FeishuService, directory: Path) -> str:
+    """It does not fit on the card that it should share."""
+    calls = [{"tool": "mark", "arguments": {"path": str(directory / name), "note": name * 12_000}} for name in "abc"]
+    handles = await feishu.service.gate.request_many(calls, requester=REQUESTER)
+    for handle in handles:
+        await clicked(feishu, handle)
+    return names.approval_workflow(handles[0].id)
+
+
+@path
+async def bundle_revived(feishu: FeishuService, directory: Path) -> str:
+    """Its bundle was ended by hand after the card was sent."""
+    calls = [{"tool": "mark", "arguments": {"path": str(directory / name)}} for name in "ab"]
+    first, second = await feishu.service.gate.request_many(calls, requester=REQUESTER)
+    card = await bundles.shared_card(feishu, first)
+    workflow = names.bundle_workflow(await bundles.bundle_of(feishu, first))
+    assert await bundles.decide(feishu, first, card) == "accepted"
+    await first.outcome()
+    await feishu.service.client.get_workflow_handle(workflow).terminate("by hand")
+    assert await bundles.decide(feishu, second, card) == "accepted"
+    await second.outcome()
+    await bundles.finished(feishu, first)
+    return names.approval_workflow(second.id)
+
+
+@path
+async def bundle_continuing_as_new(feishu: FeishuService, directory: Path) -> str:
+    calls = [{"tool": "mark", "arguments": {"path": str(directory / name)}} for name in "ab"]
+    handles = await feishu.service.gate.request_many(calls, requester=REQUESTER)
+    card = await bundles.shared_card(feishu, handles[0])
+    bundle_id = await bundles.bundle_of(feishu, handles[0])
+    workflow = feishu.service.client.get_workflow_handle(names.bundle_workflow(bundle_id))
+    first = (await workflow.describe()).run_id
+
+    async def continued() -> bool:
+        await workflow.signal(names.NEWS, "x" * 33_000)
+        return (await workflow.describe()).run_id != first
+
+    await until(continued)
+    for handle in handles:
+        assert await bundles.decide(feishu, handle, card) == "accepted"
+        await handle.outcome()
+    await bundles.finished(feishu, handles[0])
+    assert bundles.values((await bundles.shared_card(feishu, handles[0]))["content"]) == []
+    return f"{names.bundle_workflow(bundle_id)}#{first}"
+
+
+async def own(feishu: FeishuService, handle: ApprovalHandle) -> bool:
+    """Whether an approval has tried to send a card of its own."""
+    record = await feishu.service.ledger.record(handle.id)
+    return record is not None and any(each.slot.kind is MessageKind.CARD for each in record.messages)

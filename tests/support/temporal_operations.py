@@ -1,0 +1,53 @@
+"""What an operator does to workflows with Temporal's own means."""
+
+from __future__ import annotations
+
+import uuid
+
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import ResetReapplyExcludeType
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest, ResetWorkflowExecutionRequest
+from temporalio.service import RPCError, RPCStatusCode
+
+from assent import ApprovalHandle, names
+from tests.conftest import Service
+from tests.support.waiting import until
+
+
+async def purge(service: Service, approval_id: str) -> None:
+    """What Temporal's retention does in the end. A busy server may take the order back: it is given again."""
+    workflow_id = names.approval_workflow(approval_id)
+    order = DeleteWorkflowExecutionRequest(
+        namespace=service.client.namespace, workflow_execution=WorkflowExecution(workflow_id=workflow_id)
+    )
+
+    async def gone() -> bool:
+        try:
+            await service.client.workflow_service.delete_workflow_execution(order)
+            await service.client.get_workflow_handle(workflow_id).describe()
+        except RPCError as error:
+            return error.status is RPCStatusCode.NOT_FOUND
+        return False
+
+    await until(gone)
+
+
+async def reset(service: Service, handle: ApprovalHandle, *, nth_task: int, keep_signals: bool) -> None:
+    """Reset a workflow to the end of its nth task."""
+    workflow = service.client.get_workflow_handle(names.approval_workflow(handle.id))
+    tasks = [
+        event.event_id
+        async for event in workflow.fetch_history_events()
+        if event.HasField("workflow_task_completed_event_attributes")
+    ]
+    excluded = [] if keep_signals else [ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_SIGNAL]
+    await service.client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=service.client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=workflow.id),
+            reason="test",
+            workflow_task_finish_event_id=tasks[nth_task],
+            request_id=uuid.uuid4().hex,
+            reset_reapply_exclude_types=excluded,
+        )
+    )

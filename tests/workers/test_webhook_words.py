@@ -1,0 +1,318 @@
+"""What people write to the bot, and remembered decisions that they revoke on a card."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.testing import ActivityEnvironment
+
+from activities.awaiting import AwaitingActivities
+from activities.feishu import Feishu, FeishuRefused
+from assent import Assent, Unavailable
+from assent.awaiting import Enquiry, inbox_reply_workflow
+from assent.contracts import Address, AddressKind, Approvers, Identity, Plan, Stage
+from assent.messages import RevokedKind
+from assent.settings import Settings
+from cards import Event, RevokeClick, Verifier, Wording
+from cards.awaiting import MOST_LISTED, Waiting, awaiting_card
+from cards.controls import VALUE_VERSION
+from cards.elements import tags, weight
+from cards.framing import MOST_BYTES, MOST_TAGS
+from ledger import Ledger, Record
+from tests.support import servers
+from tests.support.cards import plan
+from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, open_feishu_service
+from tests.support.waiting import until
+from tests.support.web import TENANT, Web, click_event, sealed, signed
+from workers.clicks import answer_revoke
+from workers.longconn import Desk
+from workers.words import Ear, enquiry_of
+
+WORDING = Wording.load()
+
+
+def written(
+    message_id: str, open_id: str = "ou_requester", *, chat_type: str = "p2p", sender: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """A message to the bot, as the platform tells of it."""
+    event = click_event({}, message_id, event_type="im.message.receive_v1")
+    event["event"] = {
+        "sender": {
+            "sender_id": {"open_id": open_id, "union_id": "", "user_id": None},
+            "sender_type": "user",
+            "tenant_key": TENANT,
+            **(sender or {}),
+        },
+        "message": {
+            "message_id": message_id,
+            "chat_id": "oc_p2p",
+            "chat_type": chat_type,
+            "message_type": "text",
+            "content": json.dumps({"text": "我的待办"}),
+        },
+    }
+    return event
+
+
+def event_of(told: dict[str, Any]) -> Event:
+    header = told["header"]
+    return Event(event_id=header["event_id"], event_type=header["event_type"], event=told["event"])
+
+
+# Who is heard
+
+
+def test_a_private_message_is_an_enquiry() -> None:
+    found = enquiry_of(event_of(written("om_1")), TENANT)
+    assert found is not None
+    assert (found.message_id, found.sender) == ("om_1", Identity(open_id="ou_requester", tenant_key=TENANT))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        written("om_1", chat_type="group"),
+        written("om_1", sender={"sender_type": "app"}),
+        written("om_1", sender={"tenant_key": "another"}),
+        written("om_1", sender={"sender_id": {"open_id": ""}}),
+        written("om_1", sender={"sender_id": "ou_requester"}),
+        written(""),
+        {"header": {"event_id": "e", "event_type": "im.chat.updated_v1"}, "event": written("om_1")["event"]},
+        {"header": {"event_id": "e", "event_type": "im.message.receive_v1"}, "event": {"message": []}},
+    ],
+)
+def test_groups_bots_strangers_and_nonsense_are_not_answered(told: dict[str, Any]) -> None:
+    assert enquiry_of(event_of(told), TENANT) is None
+
+
+async def test_what_cannot_be_recorded_is_told_again_by_the_platform() -> None:
+    class Gone:
+        async def start_workflow(self, *_: object, **__: object) -> None:
+            raise RPCError("gone", RPCStatusCode.UNAVAILABLE, b"")
+
+    with pytest.raises(Unavailable):
+        await Ear(cast("Client", Gone()), TENANT).hear(event_of(written("om_1")))
+
+
+# The card
+
+
+def test_the_card_lists_what_waits_and_says_how_much_more() -> None:
+    waiting = [Waiting(plan(), Stage.CALL), Waiting(plan(), Stage.RESULT)]
+    card = awaiting_card(waiting, 3, WORDING)
+    assert all(text in card for text in ("5 waiting for you", "有 5 项等待你处理", "send_invoice", "and 3 more"))
+    assert "The result of send_invoice" in card
+    assert "behaviors" not in card
+    assert "Nothing waits for you" in awaiting_card([], 0, WORDING)
+
+
+def test_the_longest_card_fits() -> None:
+    card = awaiting_card([Waiting(plan(tool="长" * 200), Stage.CALL)] * MOST_LISTED, 10_000, WORDING)
+    assert weight(card) <= MOST_BYTES
+    assert tags(card) <= MOST_TAGS
+
+
+# The answer
+
+
+@pytest.fixture(scope="module")
+async def feishu(
+    tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
+) -> AsyncIterator[FeishuService]:
+    client = await servers.connect(temporal_address, next(namespaces))
+    async with AsyncExitStack() as stack:
+        yield await open_feishu_service(stack, client, tmp_path_factory.mktemp("words"))
+
+
+@pytest.fixture(scope="module")
+def web(feishu: FeishuService, tmp_path_factory: pytest.TempPathFactory) -> Web:
+    return Web(feishu.service, tmp_path_factory.mktemp("web"))
+
+
+async def send(web: Web, told: dict[str, Any]) -> int:
+    body = sealed(told)
+    async with web.http(None, web.hook) as http:
+        answer = await http.post("/feishu/callback", content=body, headers=signed(body))
+    return answer.status_code
+
+
+async def a_message(feishu: FeishuService, open_id: str) -> str:
+    """A message in a private chat; the platform lets only existing ones be answered."""
+    feishu_client = Feishu.of(feishu.service.settings)
+    assert feishu_client is not None
+    try:
+        to = Address(kind=AddressKind.OPEN_ID, id=open_id)
+        return (await feishu_client.send(to, "text", json.dumps({"text": "hello"}), uuid=uuid.uuid4().hex)).message_id
+    finally:
+        await feishu_client.close()
+
+
+async def answers(feishu: FeishuService, message_id: str) -> list[dict[str, Any]]:
+    """What was answered to a message, once the answering is over."""
+    workflow = feishu.service.client.get_workflow_handle(inbox_reply_workflow(message_id))
+    await workflow.result()
+    return [message for message in await feishu.chat.messages() if message.get("reply_to") == message_id]
+
+
+async def test_a_private_message_is_answered_once_with_what_waits(
+    feishu: FeishuService, web: Web, tmp_path: Path
+) -> None:
+    mine = await feishu.ask(tmp_path, reason="mine")
+    theirs = await feishu.ask(tmp_path, "by_two", requester=REQUESTER)
+    for handle in (mine, theirs):
+        await handle.state()
+    message_id = await a_message(feishu, "ou_requester")
+    told = written(message_id)
+    assert [await send(web, told), await send(web, {**told, "header": {**told["header"], "event_id": "again"}})] == [
+        200,
+        200,
+    ]
+    (answer,) = await answers(feishu, message_id)
+    text = json.dumps(answer["content"], ensure_ascii=False)
+    assert answer["chat_id"] == "oc_p2p_requester"
+    assert "mark" in text
+    assert "by_two" not in text
+    at_approver = await a_message(feishu, "ou_approver")
+    await send(web, written(at_approver, "ou_approver"))
+    (answer,) = await answers(feishu, at_approver)
+    assert "by_two" in json.dumps(answer["content"], ensure_ascii=False)
+    for handle in (mine, theirs):
+        await handle.cancel()
+        await handle.outcome()
+
+
+async def test_what_is_decided_or_was_approved_by_me_waits_for_me_no_longer(
+    feishu: FeishuService, tmp_path: Path
+) -> None:
+    desk = Desk(
+        feishu.service.gate,
+        Verifier(app_id="cli_assent", tenant_key=TENANT, encrypt_key=None, verification_token="x"),
+        WORDING,
+        ear=Ear(feishu.service.client, TENANT),
+    )
+
+    async def waits(person: Identity) -> str:
+        message_id = await a_message(feishu, str(person.open_id))
+        assert await desk.answer(json.dumps(written(message_id, str(person.open_id))).encode()) is None
+        (answer,) = await answers(feishu, message_id)
+        return json.dumps(answer["content"], ensure_ascii=False)
+
+    assert "Nothing waits for you" in await waits(APPROVER)
+    handle = await feishu.ask(tmp_path, "looked_at", requester=APPROVER)
+    await handle.state()
+    assert "looked_at" in await waits(APPROVER)
+    sha = (await handle.state()).payload_sha256
+    await handle.decide("approve", actor=APPROVER.within(TENANT), payload_sha256=sha)
+
+    async def reviewing() -> str | None:
+        state = await handle.state()
+        return state.result_sha256 if state.phase == "reviewing" else None
+
+    result = await until(reviewing)
+    assert "The result of looked_at" in await waits(APPROVER)
+    await handle.decide("approve", actor=APPROVER.within(TENANT), payload_sha256=result, stage="result")
+    await handle.outcome()
+    assert "Nothing waits for you" in await waits(APPROVER)
+
+
+async def test_only_members_are_told_what_a_chat_decides() -> None:
+    class Platform:
+        sent: tuple[str, ...] = ()
+
+        async def members(self, chat_id: str) -> frozenset[str]:
+            if chat_id == "oc_left":
+                raise FeishuRefused(232011, "the bot is not in the chat")
+            return frozenset({"ou_member"})
+
+        async def send(self, _: Address, __: str, content: str, *, uuid: str) -> None:
+            self.sent = (*self.sent, content)
+
+    class Book:
+        async def open_plans(self, *_: object) -> tuple[tuple[Plan, ...], None]:
+            chats = [Approvers(kind=Approvers.Kind.CHAT, chat_id=chat) for chat in ("oc_1", "oc_left")]
+            names = ("for_members", "for_nobody")
+            return tuple(plan(tool=name, approvers=chat) for name, chat in zip(names, chats, strict=True)), None
+
+        async def record(self, _: str) -> Record:
+            return Record(
+                plan=plan(), decided=None, outcome=None, closed_at=None, settlement=None, twin_key=None, messages=()
+            )
+
+    platform = Platform()
+    asked = AwaitingActivities(cast("Ledger", Book()), cast("Feishu", platform), WORDING, Settings())
+    for open_id in ("ou_member", "ou_stranger"):
+        enquiry = Enquiry(sender=Identity(open_id=open_id), message_id="om_1")
+        await ActivityEnvironment().run(asked.reply_inbox, enquiry)
+    to_member, to_stranger = platform.sent
+    assert "for_members" in to_member
+    assert "for_nobody" not in to_member
+    assert "Nothing waits for you" in to_stranger
+
+
+# Revoking on a card
+
+
+@pytest.mark.parametrize("kind", [*RevokedKind])
+async def test_who_revokes_is_told_what_became_of_it(kind: RevokedKind, web: Web) -> None:
+    class Gate:
+        said: tuple[Any, ...] = ()
+
+        async def revoke(self, grant_id: str, *, actor: Identity, surface: str) -> RevokedKind:
+            self.said = (grant_id, actor.open_id, surface)
+            return kind
+
+    gate = Gate()
+    verifier = Verifier(app_id="cli_assent", tenant_key=TENANT, encrypt_key=None, verification_token="x")
+    desk = Desk(cast("Assent", gate), verifier, WORDING)
+    click = click_event({"assent": VALUE_VERSION, "revoke": "g-1"}, "om_1")
+    answer = await desk.answer(json.dumps(click).encode())
+    assert answer is not None
+    assert set(answer) == {"toast"}
+    assert answer["toast"]["type"] in ("success", "info", "error", "warning")
+    assert gate.said == ("g-1", "ou_requester", "feishu")
+
+
+async def test_a_revocation_that_hangs_is_given_up_in_time(web: Web) -> None:
+    class Hanging:
+        async def revoke(self, *_: object, **__: object) -> RevokedKind:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    click = RevokeClick.model_validate(
+        {
+            "event_id": "e",
+            "operator": {"open_id": "ou_1"},
+            "grant_id": "g",
+            "message_id": "om_1",
+            "chat_id": None,
+            "occurred_at": 0,
+            "proof": "p",
+        }
+    )
+    answer = await asyncio.wait_for(answer_revoke(cast("Assent", Hanging()), click, WORDING, within=0.1), 300)
+    assert answer["toast"]["type"] == "error"
+
+
+async def test_a_grant_is_revoked_by_a_click_through_the_webhook(
+    feishu: FeishuService, web: Web, tmp_path: Path
+) -> None:
+    handle = await feishu.ask(tmp_path, "ask_once")
+    sha = (await handle.state()).payload_sha256
+    me = REQUESTER.within(TENANT)
+    await handle.decide("approve", actor=me, payload_sha256=sha, remember="exact")
+    await handle.outcome()
+    (grant,) = [each async for each in feishu.service.gate.grants() if each.approval_id == handle.id]
+    body = sealed(click_event({"assent": VALUE_VERSION, "revoke": grant.grant_id}, "om_1"))
+    async with web.http(None, web.hook) as http:
+        answer = await http.post("/feishu/callback", content=body, headers=signed(body))
+    assert answer.json()["toast"]["type"] == "success"
+    assert await feishu.service.gate.revoke(grant.grant_id, actor=me) == "already_revoked"

@@ -11,12 +11,13 @@ import httpx
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.breaker import Lanes, TurnedAway
 from activities.callback_secrets import CallbackSecrets
+from activities.lanes import Lanes, TurnedAway
 from assent import names
-from assent.bounded_http import PLAIN
-from assent.messages import Announcement, ClosingHead
+from assent.contracts.audit import ClosingHead
+from assent.contracts.conclude import Announcement
 from assent.payload import sha256
+from assent.tools.bounded_http import PLAIN
 from assent.webhooks import signed
 
 _GONE = frozenset({404, 410})

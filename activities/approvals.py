@@ -11,27 +11,20 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.cards import CardActivities
+from activities.feishu.verifier import SIGNED
 from activities.planning import Planner, Unresolved
 from assent import names
-from assent.contracts import Identity
+from assent.contracts.audit import AuditBatch
+from assent.contracts.conclude import Conclusion, Recorded
+from assent.contracts.execute import Closing, Report
+from assent.contracts.grants import RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.prepare import Preparation, Prepared
+from assent.contracts.quotas import Limits
+from assent.contracts.recall import Recall, Recalled, RecallKind
+from assent.contracts.release import Release
 from assent.errors import InvalidRequest
-from assent.messages import (
-    AuditBatch,
-    Closing,
-    Conclusion,
-    Preparation,
-    Prepared,
-    Recall,
-    Recalled,
-    RecallKind,
-    Recorded,
-    Release,
-    Report,
-    RevokedKind,
-)
-from assent.quotas import Limits
 from assent.settings import Settings
-from cards import SIGNED
 from ledger import Ledger
 
 _log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from assent.content import describe
-from assent.contracts import Frozen
+from assent.contracts.values import Frozen
 
 
 class Raised(Frozen):

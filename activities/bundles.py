@@ -8,11 +8,13 @@ import logging
 from temporalio import activity
 
 from activities.cards import later, prompt, together
-from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
-from activities.showings import Showings, Standing
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuRefused, FeishuUnavailable
+from activities.showings import CardState, Showings
 from assent import names
-from assent.contracts import Address, Status
-from assent.messages import BundleDelivered, BundleShown, Member, SharedCard, Sheet
+from assent.contracts.address import Address
+from assent.contracts.bundles import BundleDelivered, BundleShown, Member, SharedCard, Sheet
+from assent.contracts.status import Status
 from cards import BundledCall, bundle_card, may_be_bundled
 from ledger import Ledger, Message, MessageKind, Record, Shown, bundle_slot
 
@@ -130,8 +132,8 @@ class BundleActivities:
         return bundle_card(sheet.bundle_id, tuple(calls), self._wording, is_new=is_new)
 
     async def _call(self, member: Member, record: Record) -> BundledCall:
-        standing = Standing(decided=member.decided, progress=member.progress, reviewing=member.reviewing)
-        showing = await self._showings.showing(record, standing)
+        card_state = CardState(decided=member.decided, progress=member.progress, reviewing=member.reviewing)
+        showing = await self._showings.showing(record, card_state)
         return BundledCall(showing=showing, apart=_is_apart(record))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 
-from assent.contracts import Id
+from assent.contracts.values import Id
 from assent.settings import Settings
 from assent.watched import Watched
 from assent.webhooks import signing_key

@@ -14,12 +14,14 @@ from typing import Any
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from activities.breaker import hurried
-from activities.feishu import Feishu, FeishuError, FeishuRefused, FeishuSilent, FeishuUnavailable, Sent
-from activities.showings import Face, Showings, Standing
+from activities.feishu.answers import Sent
+from activities.feishu.breaker import hurried
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuError, FeishuRefused, FeishuSilent, FeishuUnavailable
+from activities.showings import CardContent, CardState, Showings
 from assent import names
-from assent.contracts import Address
-from assent.messages import CardKind, Delivered, Delivery, Revision
+from assent.contracts.address import Address
+from assent.contracts.deliver import CardKind, Delivered, Delivery, Revision
 from cards import Wording
 from ledger import Ledger, Message, MessageKind, Record, Shown, Slot
 
@@ -59,11 +61,11 @@ class CardActivities:
             place=delivery.place,
         )
         address = delivery.address or record.plan.addresses[delivery.place]
-        standing = Standing(progress=delivery.progress, reminder=delivery.reminder, deadline=delivery.deadline)
+        card_state = CardState(progress=delivery.progress, reminder=delivery.reminder, deadline=delivery.deadline)
         try:
-            face = await self.showings.face(slot.kind, record, standing)
-            await self._attach(record, slot, address, face)
-            message_id = await self._send(slot, address, "interactive", face.card, Shown.PENDING)
+            content = await self.showings.content(slot.kind, record, card_state)
+            await self._attach(record, slot, address, content)
+            message_id = await self._send(slot, address, "interactive", content.card, Shown.PENDING)
         except FeishuRefused as refused:
             return Delivered(refused=str(refused))
         except FeishuUnavailable as error:
@@ -85,8 +87,8 @@ class CardActivities:
             return  # nobody was asked: there is no card
         if record.decided is None and revision.decided is not None:
             record = record.model_copy(update={"decided": revision.decided})
-        standing = Standing.of(revision)
-        await together(*(self._bring(record, each, standing) for each in _cards(record)), self._notify(record))
+        card_state = CardState.of(revision)
+        await together(*(self._bring(record, each, card_state) for each in _cards(record)), self._notify(record))
 
     async def finish(self, approval_id: str) -> bool:
         """Show the ending promptly; False if that has to be tried again later."""
@@ -102,12 +104,12 @@ class CardActivities:
         assert record is not None, "a plan is stored before anything is shown of it"
         return record
 
-    async def _attach(self, record: Record, card_slot: Slot, address: Address, face: Face) -> None:
+    async def _attach(self, record: Record, card_slot: Slot, address: Address, content: CardContent) -> None:
         """What the card cannot hold goes to the conversation first: nobody approves what could not be read."""
         slot = _file_of(card_slot)
-        if face.file is None or any(message.slot == slot and message.message_id for message in record.messages):
+        if content.file is None or any(message.slot == slot and message.message_id for message in record.messages):
             return
-        key = await self.feishu.upload(face.file.name, face.file.data)
+        key = await self.feishu.upload(content.file.name, content.file.data)
         await self._send(slot, address, "file", json.dumps({"file_key": key}), Shown.FINAL)
 
     async def _send(
@@ -125,24 +127,24 @@ class CardActivities:
         """The moment a message id is known it is in the ledger; being cut off just now must not lose it."""
         await asyncio.shield(self._ledger.sent(slot, sent.message_id, sent.chat_id, shown))
 
-    async def _bring(self, record: Record, message: Message, standing: Standing) -> None:
+    async def _bring(self, record: Record, message: Message, card_state: CardState) -> None:
         """Bring one card to how the approval stands."""
         ended = record.outcome is not None
-        shown = _shown(record, standing, message.slot.kind)
-        if not ended and (message.message_id is None or not _is_behind(record, message, standing)):
+        shown = _shown(record, card_state, message.slot.kind)
+        if not ended and (message.message_id is None or not _is_behind(record, message, card_state)):
             return
         if ended and message.shown is shown:
             return
         if message.message_id is not None:
             self.feishu.check_message(message.message_id)
-        content = (await self.showings.face(message.slot.kind, record, standing)).card
+        content = (await self.showings.content(message.slot.kind, record, card_state)).card
         try:
             message_id = message.message_id or await self._find(record, message, content)
             await self.feishu.patch(message_id, content)
         except FeishuRefused as refused:
             await self._give_up(record, message, content, refused)
         if not ended and (now := await self._ledger.record(record.plan.approval_id)) and now.outcome is not None:
-            await self._bring(now, message, Standing())  # it ended meanwhile: what was shown may have covered the end
+            await self._bring(now, message, CardState())  # it ended meanwhile: what was shown may have covered the end
             return
         await self._ledger.shows(message.slot, shown)
 
@@ -174,10 +176,10 @@ class CardActivities:
             if place in known:
                 continue
             slot = Slot(approval_id=record.plan.approval_id, kind=MessageKind.CARD, generation=1, place=place)
-            face = await self.showings.face(slot.kind, record, Standing())
-            shown = _shown(record, Standing(), slot.kind)
+            content = await self.showings.content(slot.kind, record, CardState())
+            shown = _shown(record, CardState(), slot.kind)
             try:
-                await self._send(slot, address, "interactive", face.card, shown, after_end=True)
+                await self._send(slot, address, "interactive", content.card, shown, after_end=True)
             except FeishuRefused as refused:
                 _log.warning("nobody is told how approval %s ended: %s", slot.approval_id, refused)
 
@@ -194,10 +196,10 @@ class CardActivities:
             if message.message_id is None or message.shown is Shown.REPLACED:
                 continue
             moved = address_of(record, message) not in {*sent_to, address}
-            standing = Standing(progress=delivery.progress, replaced=True, moved=moved)
+            card_state = CardState(progress=delivery.progress, replaced=True, moved=moved)
             try:
-                face = await self.showings.face(slot.kind, record, standing)
-                await self.feishu.patch(message.message_id, face.card)
+                content = await self.showings.content(slot.kind, record, card_state)
+                await self.feishu.patch(message.message_id, content.card)
                 await self._ledger.shows(message.slot, Shown.REPLACED)
             except FeishuError as error:
                 _log.warning("an older card of approval %s keeps its buttons for now: %s", slot.approval_id, error)
@@ -208,32 +210,32 @@ def address_of(record: Record, message: Message) -> Address:
     return message.address or record.plan.addresses[message.slot.place]
 
 
-def _shown(record: Record, standing: Standing, kind: MessageKind) -> Shown:
+def _shown(record: Record, card_state: CardState, kind: MessageKind) -> Shown:
     """What a card of this kind says from now on."""
     if record.settlement is not None and kind is MessageKind.CARD:
         return Shown.SETTLED
     if record.outcome is not None:
         return Shown.FINAL
-    waits = kind is MessageKind.RESULT or standing.is_pending
+    waits = kind is MessageKind.RESULT or card_state.is_pending
     return Shown.PENDING if waits else Shown.DECIDED
 
 
-def _is_behind(record: Record, message: Message, standing: Standing) -> bool:
+def _is_behind(record: Record, message: Message, card_state: CardState) -> bool:
     """Whether a card that is still open does not say how the approval stands."""
     if message.shown is Shown.REPLACED:
         return False
     asks = (
         MessageKind.RESULT if any(each.slot.kind is MessageKind.RESULT for each in _cards(record)) else MessageKind.CARD
     )
-    if standing.is_pending:  # how far the approvers have come: on the newest cards of what they decide about now
+    if card_state.is_pending:  # how far the approvers have come: on the newest cards of what they decide about now
         return (
-            standing.progress is not None
+            card_state.progress is not None
             and message.slot.kind is asks
             and message.slot.generation == _newest(record, asks)
         )
     if message.slot.kind is MessageKind.RESULT:
         return False
-    return standing.reviewing or message.shown is not Shown.DECIDED
+    return card_state.reviewing or message.shown is not Shown.DECIDED
 
 
 def _newest(record: Record, kind: MessageKind) -> int:

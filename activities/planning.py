@@ -7,30 +7,21 @@ from typing import Any
 
 from activities.callback_secrets import CallbackSecrets
 from activities.policy import PolicyInForce, effective_by
-from assent import schema
-from assent.contracts import (
-    DEFAULT_TTL,
-    Address,
-    AddressKind,
-    Approvers,
-    Edit,
-    Execution,
-    Fallback,
-    Grant,
-    Identity,
-    Manifest,
-    Permission,
-    Plan,
-    Remember,
-    Request,
-    ResultReview,
-    WhenPending,
-)
+from assent.arguments import schema
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import Remember
+from assent.contracts.grants import Grant
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest
+from assent.contracts.permission import Execution, Fallback, Permission, ResultReview
+from assent.contracts.plan import Edit, Plan
+from assent.contracts.prepare import Preparation, Resolved, Unknowns
+from assent.contracts.request import DEFAULT_TTL, Request, WhenPending
 from assent.errors import InvalidRequest
-from assent.messages import Preparation, Resolved, Unknowns
 from assent.payload import canonical_payload, idempotency_key, scope_key, scope_of, sha256
 from assent.persons import Person
-from assent.policy import Asking, Effective
+from assent.policy.rules import Asking, Effective
 from assent.settings import Settings
 from assent.sizes import EDIT, text_size
 from ledger import Ledger, Twin

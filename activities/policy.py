@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from assent.contracts import Identity, Manifest, Plan
-from assent.policy import NO_RULES, Asking, Effective, Rules
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest
+from assent.contracts.plan import Plan
+from assent.policy.rules import NO_RULES, Asking, Effective, Rules
 from ledger import Ledger
 
 FRESH_FOR = 1.0

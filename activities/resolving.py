@@ -5,10 +5,12 @@ from __future__ import annotations
 from temporalio import activity
 
 from activities.cards import prompt, told
-from activities.feishu import Feishu, FeishuRefused
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuRefused
 from assent import names
-from assent.contracts import Address, AddressKind, Identity
-from assent.messages import Resolved, Unknowns
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.identity import Identity
+from assent.contracts.prepare import Resolved, Unknowns
 from ledger import Ledger
 
 _TWO_PEOPLE = "requester: its ids are not all of one person, as Feishu says; name the requester by one of them"

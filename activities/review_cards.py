@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 
 from activities.cards import CardActivities, address_of, together
-from activities.feishu import Feishu, FeishuRefused
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuRefused
 from activities.links import review_url
-from assent.contracts import Address, AddressKind
-from assent.messages import Examination, Examined, Revision
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.deliver import Revision
+from assent.contracts.review import Examination, Examined
 from assent.settings import Settings
 from cards import ReviewShowing, Wording, review_card, settled_notice
 from ledger import Ledger, MessageKind, Record, Shown, Slot

@@ -6,8 +6,9 @@ from temporalio import activity
 
 from activities.review_cards import ReviewCards
 from assent import names
-from assent.contracts import Identity, Ruled, RuledKind
-from assent.messages import Examination, Examined, Telling, Told
+from assent.contracts.identity import Identity
+from assent.contracts.review import Examination, Examined, Telling, Told
+from assent.contracts.ruling import Ruled, RuledKind
 from assent.settings import Settings
 from ledger import ClaimState, Ledger
 

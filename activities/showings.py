@@ -8,8 +8,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from activities.links import review_url
-from assent.contracts import Identity, Judged, Plan, Progress, Stage, Status, VerdictKind
-from assent.messages import Revision, Sight
+from assent.contracts.decision import Judged, Stage, VerdictKind
+from assent.contracts.deliver import Revision
+from assent.contracts.identity import Identity
+from assent.contracts.plan import Plan
+from assent.contracts.review import Sight
+from assent.contracts.state import Progress
+from assent.contracts.status import Status
 from assent.payload import sha256
 from cards import (
     Attachment,
@@ -30,8 +35,8 @@ _ENDS = {"executed": Status.EXECUTED, "failed": Status.FAILED}
 """How a call ended, by the state of its claim; of any other nobody knows."""
 
 
-class Standing(NamedTuple):
-    """How an approval stands, besides what the ledger knows."""
+class CardState(NamedTuple):
+    """What a card shows of an approval besides what the ledger knows."""
 
     decided: Judged | None = None
     progress: Progress | None = None
@@ -45,7 +50,7 @@ class Standing(NamedTuple):
     """Until when a result waits to be released."""
 
     @classmethod
-    def of(cls, revision: Revision) -> Standing:
+    def of(cls, revision: Revision) -> CardState:
         return cls(decided=revision.decided, progress=revision.progress, reviewing=revision.reviewing)
 
     @property
@@ -54,7 +59,7 @@ class Standing(NamedTuple):
         return self.decided is None and not self.reviewing
 
 
-class Face(NamedTuple):
+class CardContent(NamedTuple):
     """A card, and the file that is sent before it because the card cannot hold all."""
 
     card: str
@@ -62,7 +67,7 @@ class Face(NamedTuple):
 
 
 class Showings:
-    """The faces of an approval's cards."""
+    """What each of an approval's cards holds."""
 
     def __init__(self, ledger: Ledger, wording: Wording, temporal_ui: str) -> None:
         self._ledger = ledger
@@ -73,38 +78,38 @@ class Showings:
     def wording(self) -> Wording:
         return self._wording
 
-    async def face(self, kind: MessageKind, record: Record, standing: Standing) -> Face:
+    async def content(self, kind: MessageKind, record: Record, card_state: CardState) -> CardContent:
         """The card of this kind as the approval stands."""
         if kind is MessageKind.RESULT:
-            return await self._result(record, standing)
-        return await self._call(record, standing)
+            return await self._result(record, card_state)
+        return await self._call(record, card_state)
 
-    async def _call(self, record: Record, standing: Standing) -> Face:
+    async def _call(self, record: Record, card_state: CardState) -> CardContent:
         file = overflow(record.plan, self._wording)
-        showing = await self.showing(record, standing, _attached(file))
-        return Face(card(showing, self._wording), file)
+        showing = await self.showing(record, card_state, _attached(file))
+        return CardContent(card(showing, self._wording), file)
 
-    async def showing(self, record: Record, standing: Standing, attachment: Attachment | None = None) -> Showing:
+    async def showing(self, record: Record, card_state: CardState, attachment: Attachment | None = None) -> Showing:
         """The call as a card shows it."""
         plan = record.plan
-        is_open = record.outcome is None and standing.is_pending and not standing.replaced
-        progress = standing.progress
+        is_open = record.outcome is None and card_state.is_pending and not card_state.replaced
+        progress = card_state.progress
         return Showing(
             plan=plan,
-            decided=record.decided or standing.decided,
+            decided=record.decided or card_state.decided,
             approvals=record.approvals or (progress.approvals if progress else ()),
             outcome=record.outcome,
             ended_at=record.closed_at,
             settlement=record.settlement,
             attachment=attachment,
-            replaced=standing.replaced,
-            moved=standing.moved,
+            replaced=card_state.replaced,
+            moved=card_state.moved,
             twin_url=review_url(self._temporal_ui, record.twin_key),
             progress=progress,
             called_in=called_in(plan, progress),
             parameters=await self._parameters(plan) if is_open else None,
-            reminder=standing.reminder,
-            reviewing=_ended(await self._ledger.sights(plan.approval_id)) if standing.reviewing else None,
+            reminder=card_state.reminder,
+            reviewing=_ended(await self._ledger.sights(plan.approval_id)) if card_state.reviewing else None,
         )
 
     async def _parameters(self, plan: Plan) -> dict[str, Any] | None:
@@ -113,9 +118,9 @@ class Showings:
         same = manifest is not None and manifest.shown_sha256 == plan.manifest_sha256
         return manifest.parameters if manifest is not None and same else None
 
-    async def _result(self, record: Record, standing: Standing) -> Face:
+    async def _result(self, record: Record, card_state: CardState) -> CardContent:
         plan = record.plan
-        is_over = record.outcome is not None or standing.replaced
+        is_over = record.outcome is not None or card_state.replaced
         content = await self._ledger.result(plan.approval_id)
         sights = await self._ledger.sights(plan.approval_id)
         since = max((sight.ended_at for sight in sights if sight.ended_at), default=datetime.now(UTC))
@@ -125,21 +130,21 @@ class Showings:
             content=None if is_over else content,
             error=_error(sights, content),
             content_sha256=_hash_of(record, content),
-            deadline=standing.deadline or since + plan.result_ttl,
-            progress=standing.progress,
-            called_in=called_in(plan, standing.progress),
+            deadline=card_state.deadline or since + plan.result_ttl,
+            progress=card_state.progress,
+            called_in=called_in(plan, card_state.progress),
             decided=await self._decided_about_result(plan.approval_id) if record.outcome else None,
             outcome=record.outcome,
             ended_at=record.closed_at,
-            replaced=standing.replaced,
-            reminder=standing.reminder,
+            replaced=card_state.replaced,
+            reminder=card_state.reminder,
         )
         return await asyncio.to_thread(self._of_result, showing)  # a large result takes its time
 
-    def _of_result(self, showing: ResultShowing) -> Face:
+    def _of_result(self, showing: ResultShowing) -> CardContent:
         file = result_overflow(showing, self._wording)
         whole = showing.model_copy(update={"attachment": _attached(file)})
-        return Face(result_card(whole, self._wording), file)
+        return CardContent(result_card(whole, self._wording), file)
 
     async def _decided_about_result(self, approval_id: str) -> Judged | None:
         state = await self._ledger.state(approval_id)

@@ -21,11 +21,12 @@ from activities.bodies import Body, Raised, TimedOut
 from activities.policy import PolicyInForce, effective_now
 from assent import names
 from assent.content import Content, describe
-from assent.contracts import Plan, Status
-from assent.messages import Report, ReportKind, ToolCall
+from assent.contracts.execute import Report, ReportKind, ToolCall
+from assent.contracts.plan import Plan
+from assent.contracts.status import Status
 from assent.payload import payload_arguments, sha256
-from assent.policy import objection
-from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolResult
+from assent.policy.rules import objection
+from assent.tools.definition import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolResult
 from ledger import Beginning, ClaimState, Ending, Holder, Ledger, Right, is_refusal
 
 BEGIN_LIMIT = timedelta(seconds=5)

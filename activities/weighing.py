@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
-
 from temporalio import activity
 
 from activities.cards import prompt, told
-from activities.feishu import Feishu, FeishuRefused
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuRefused
 from activities.planning import Planner, Unresolved
 from activities.resolving import ResolvingActivities
 from assent import names
-from assent.contracts import Decision, Identity, Plan
+from assent.arguments.fields import typed
+from assent.contracts.decision import Decision
+from assent.contracts.grants import Remembered, Remembering
+from assent.contracts.identity import Identity
+from assent.contracts.plan import Plan
+from assent.contracts.weigh import Weighed, Weighing
 from assent.errors import InvalidRequest
-from assent.fields import typed
-from assent.messages import Remembered, Remembering, Weighed, Weighing
-from assent.payload import canonical_payload, payload_arguments
+from assent.payload import argument_values, canonical_payload
 from ledger import Ledger
 
 
@@ -82,5 +84,5 @@ class WeighingActivities:
         manifest = await self._ledger.manifest(plan.tool)
         if manifest is None:
             raise InvalidRequest(f"no worker has published a tool named {plan.tool!r}")
-        current = json.loads(payload_arguments(plan.payload))
+        current = argument_values(plan.payload)
         return typed(manifest.parameters, current, decision.fields, plan.sensitive)

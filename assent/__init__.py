@@ -1,37 +1,20 @@
-"""Assent: AI agents act with a person's consent, at most once, and never lie about what happened."""
+"""Assent: AI agents act with a person's consent, at most once, and never lie about what happened.
+
+Here is what an agent, a tool's author and an operator's program begin with; `assent.types` has the values that they
+read and pass on.
+"""
 
 from typing import TYPE_CHECKING, Any
 
-from assent.client import Assent
-from assent.contracts import (
-    Approvers,
-    Decision,
-    DecisionKind,
-    Edit,
-    Execution,
-    Grant,
-    Identity,
-    Outcome,
-    Permission,
-    Phase,
-    Progress,
-    Remember,
-    ResultReview,
-    Risk,
-    Ruled,
-    RuledKind,
-    Ruling,
-    RulingKind,
-    Settlement,
-    Stage,
-    State,
-    Status,
-    Surface,
-    Verdict,
-    VerdictKind,
-    WhenPending,
-)
-from assent.door import Approval, FrozenReview, ToolDescription
+from assent.client.client import Assent
+from assent.client.handle import ApprovalHandle
+from assent.client.sync import SyncAssent
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import Decision
+from assent.contracts.identity import Identity
+from assent.contracts.outcome import Outcome
+from assent.contracts.permission import Permission
+from assent.contracts.status import Status
 from assent.errors import (
     ApprovalConflict,
     ApprovalInterrupted,
@@ -40,27 +23,18 @@ from assent.errors import (
     ConversationBusy,
     InvalidRequest,
     InvalidTool,
-    LedgerNeeded,
     NotAllowed,
-    NotFrozen,
     QuotaExceeded,
-    RulingRefused,
     Unavailable,
-    Unhashable,
 )
-from assent.handle import ApprovalHandle
-from assent.messages import AuditRecord, RevokedKind
-from assent.reader import LedgerReader
-from assent.sync import SyncApproval, SyncAssent
-from assent.tools import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool
+from assent.tools.definition import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool
 
 if TYPE_CHECKING:
-    from assent.http import http_tool
+    from assent.tools.http import http_tool
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
-    "Approval",
     "ApprovalConflict",
     "ApprovalHandle",
     "ApprovalInterrupted",
@@ -68,63 +42,33 @@ __all__ = [
     "Approvers",
     "Assent",
     "AssentError",
-    "AuditRecord",
     "ConversationBusy",
     "Decision",
-    "DecisionKind",
-    "Edit",
-    "Execution",
-    "FrozenReview",
-    "Grant",
     "Identity",
     "InvalidRequest",
     "InvalidTool",
-    "LedgerNeeded",
-    "LedgerReader",
     "NotAllowed",
-    "NotFrozen",
     "Outcome",
     "Permission",
-    "Phase",
     "ProbeAnswer",
     "ProbeResult",
-    "Progress",
     "QuotaExceeded",
     "Registry",
-    "Remember",
-    "ResultReview",
-    "RevokedKind",
-    "Risk",
-    "Ruled",
-    "RuledKind",
-    "Ruling",
-    "RulingKind",
-    "RulingRefused",
-    "Settlement",
-    "Stage",
-    "State",
     "Status",
-    "Surface",
-    "SyncApproval",
     "SyncAssent",
     "Tool",
     "ToolContext",
-    "ToolDescription",
     "ToolOutcome",
     "ToolResult",
     "Unavailable",
-    "Unhashable",
-    "Verdict",
-    "VerdictKind",
-    "WhenPending",
     "http_tool",
     "tool",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "http_tool":  # brings httpx along, which not every agent needs
-        from assent.http import http_tool
+    if name == "http_tool":  # brings httpx along, which takes a moment
+        from assent.tools.http import http_tool
 
         return http_tool
     raise AttributeError(f"module 'assent' has no attribute {name!r}")

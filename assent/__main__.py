@@ -1,5 +1,22 @@
-"""`python -m assent`: the command line."""
+"""`python -m assent`, and the command `assent`."""
 
-from assent.command import main
+import sys
+from typing import NoReturn
 
-main()
+from assent.errors import MissingExtra
+
+_NOTHING_WAS_SENT = 2
+"""What `assent.cli` calls USAGE, where it cannot be imported."""
+
+
+def main() -> NoReturn:
+    try:
+        from assent.cli.main import main as run
+    except MissingExtra as error:
+        print(f"assent: {error}", file=sys.stderr)
+        sys.exit(_NOTHING_WAS_SENT)
+    run()
+
+
+if __name__ == "__main__":
+    main()

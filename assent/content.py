@@ -9,8 +9,8 @@ from typing import Any
 from pydantic_core import to_jsonable_python
 
 from assent import sizes
-from assent.contracts import Frozen
-from assent.messages import Report, ReportKind
+from assent.contracts.execute import Report, ReportKind
+from assent.contracts.values import Frozen
 from assent.payload import sha256
 
 MAX_INLINE_BYTES = 64 * 1024

@@ -12,6 +12,7 @@ AssentError
 ├── RulingRefused                        what was said of a frozen call cannot be taken as it is; it stays frozen
 ├── QuotaExceeded                        more was asked for than may be; says which quota, and when to ask again
 ├── LedgerNeeded                         it is read from the ledger, and this client has no reader of it
+├── MissingExtra (also an ImportError)   what was used is installed with an extra; says which one
 ├── NotAllowed                           the HTTP API does not know the token, or it does not reach that far
 └── Unavailable                          Temporal, the workers or the HTTP API did not answer; nothing was lost
 """
@@ -136,6 +137,14 @@ class LedgerNeeded(AssentError):
             "this is read from the ledger, and Temporal does not hold it. Connect over the HTTP API, or give a reader: "
             "Assent.connect(reader=…). On the command line, set ASSENT_URL and ASSENT_TOKEN."
         )
+
+
+class MissingExtra(AssentError, ImportError):
+    """What was used needs a package that is installed with an extra."""
+
+    def __init__(self, what: str, package: str, extra: str) -> None:
+        super().__init__(f"{what} needs {package}, which is not installed: pip install 'assent[{extra}]'")
+        self.extra = extra
 
 
 class NotAllowed(AssentError):

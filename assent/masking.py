@@ -10,8 +10,13 @@ from heapq import merge
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from assent.contracts import Judged, Outcome, Settlement
-from assent.messages import Examined, FrozenCall, LateResult, Sight
+from assent.contracts.decision import Judged
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.review import Examined, FrozenCall, LateResult, Sight
+from assent.contracts.ruling import Settlement
+from assent.contracts.state import State
+from assent.payload import argument_values
 
 MASK = "•••"
 """What stands in the place of a sensitive value."""
@@ -38,9 +43,14 @@ class Mask:
         self._payloads = [each for each in (payload, proposed) if each]
         self._sensitive = tuple(sensitive)
 
+    @classmethod
+    def of(cls, call: Plan | State) -> Mask:
+        """Of a call, also those that were proposed before it was edited."""
+        return cls(call.payload, call.sensitive, call.edit.proposed_payload if call.edit else None)
+
     @cached_property
     def _values(self) -> frozenset[Any]:
-        known: list[dict[str, Any]] = [json.loads(each)["arguments"] for each in self._payloads if self._sensitive]
+        known = [argument_values(each) for each in self._payloads if self._sensitive]
         leaves = [
             leaf
             for arguments in known

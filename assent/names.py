@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-
-from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
 APPROVALS_QUEUE = "assent-approvals"
 """Where workflows and their own activities run."""
@@ -21,6 +18,7 @@ RECALL = "Recall"
 ANNOUNCING = "Announcing"
 SHOW_SETTLED = "ShowSettled"
 BUNDLE = "Bundle"
+INBOX_REPLY = "InboxReply"
 
 PREPARE = "prepare"
 RESOLVE = "resolve"
@@ -42,6 +40,7 @@ REMEMBER = "remember"
 RELEASE = "release"
 DELIVER_BUNDLE = "deliver_bundle"
 SHOW_BUNDLE = "show_bundle"
+REPLY_INBOX = "reply_inbox"
 
 DECIDE = "decide"
 CANCEL = "cancel"
@@ -58,30 +57,15 @@ APPROVAL_MEMO = "assent_approval_id"
 FROZEN_AT_MEMO = "assent_frozen_at"
 REQUEST_HASH_MEMO = "assent_request_sha256"
 
-STATUS = SearchAttributeKey.for_keyword("AssentStatus")
-TOOL = SearchAttributeKey.for_keyword("AssentTool")
-REQUESTER = SearchAttributeKey.for_keyword("AssentRequester")
-THREAD = SearchAttributeKey.for_keyword("AssentThread")
-RISK = SearchAttributeKey.for_keyword("AssentRisk")
-SEARCH_ATTRIBUTES = (STATUS, TOOL, REQUESTER, THREAD, RISK)
-
-
-def attributes(values: Mapping[SearchAttributeKey[str], str]) -> TypedSearchAttributes:
-    """Search attributes, each short enough for every visibility store."""
-    return TypedSearchAttributes([SearchAttributePair(key, _short(value)) for key, value in values.items()])
-
-
-def review_attributes(tool: str, requester: str, risk: str) -> TypedSearchAttributes:
-    """What a frozen review is found by."""
-    return attributes({STATUS: "frozen", TOOL: tool, REQUESTER: requester, RISK: risk})
+STATUS_ATTRIBUTE = "AssentStatus"
+TOOL_ATTRIBUTE = "AssentTool"
+REQUESTER_ATTRIBUTE = "AssentRequester"
+THREAD_ATTRIBUTE = "AssentThread"
+RISK_ATTRIBUTE = "AssentRisk"
 
 
 def review_summary(tool: str) -> str:
     return f"{tool}: did it happen?"[:190]
-
-
-def _short(text: str) -> str:
-    return text if len(text.encode()) <= 255 else text.encode()[:252].decode(errors="ignore") + "…"
 
 
 def approval_workflow(approval_id: str) -> str:
@@ -106,3 +90,8 @@ def bundle_workflow(bundle_id: str) -> str:
 
 def recording_workflow(approval_id: str, unique: str) -> str:
     return f"recording/{approval_id}/{unique}"
+
+
+def inbox_reply_workflow(message_id: str) -> str:
+    """One answer for one message, however often the platform tells of it."""
+    return f"inbox-reply/{message_id}"

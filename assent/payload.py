@@ -20,6 +20,9 @@ MAX_DEPTH = 64
 MAX_EXACT_INTEGER = 2**53 - 1
 """The largest integer that every JSON reader agrees on."""
 
+SHORT_HASH = 12
+"""How many characters of a hash people are shown, and type."""
+
 Place = str | int
 """One step from a value to one within it: a name or a position."""
 
@@ -52,9 +55,20 @@ def _count(value: Any) -> int:
     return 1 + sum(map(_count, inside))
 
 
+def argument_values(payload: str) -> dict[str, Any]:
+    """The arguments of a canonical payload."""
+    arguments: dict[str, Any] = json.loads(payload)["arguments"]
+    return arguments
+
+
 def payload_arguments(payload: str) -> bytes:
     """The arguments of a canonical payload, as JSON for a strict parser."""
-    return json.dumps(json.loads(payload)["arguments"]).encode()
+    return json.dumps(argument_values(payload)).encode()
+
+
+def short_hash(digest: str) -> str:
+    """A hash as people read it."""
+    return digest[:SHORT_HASH]
 
 
 def sha256(text: str | bytes) -> str:

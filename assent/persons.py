@@ -7,7 +7,8 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
 
-from assent.contracts import Frozen, Identity
+from assent.contracts.identity import Identity
+from assent.contracts.values import Frozen
 
 
 class Likeness(StrEnum):

@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from assent.contracts import Identity
+from assent.contracts.identity import Identity
 from assent.webhooks import signing_key
 
 

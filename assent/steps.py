@@ -8,38 +8,20 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel
 
 from assent import names
-from assent.awaiting import REPLY_INBOX, Enquiry
-from assent.contracts import Ruled
-from assent.messages import (
-    Announcement,
-    AuditBatch,
-    BundleDelivered,
-    BundleShown,
-    Closing,
-    Conclusion,
-    Delivered,
-    Delivery,
-    Examination,
-    Examined,
-    Preparation,
-    Prepared,
-    Recall,
-    Recalled,
-    Recorded,
-    Release,
-    Remembered,
-    Remembering,
-    Report,
-    Resolved,
-    Revision,
-    Sheet,
-    Telling,
-    Told,
-    ToolCall,
-    Unknowns,
-    Weighed,
-    Weighing,
-)
+from assent.contracts.audit import AuditBatch
+from assent.contracts.bundles import BundleDelivered, BundleShown, Sheet
+from assent.contracts.conclude import Announcement, Conclusion, Recorded
+from assent.contracts.deliver import Delivered, Delivery, Revision
+from assent.contracts.execute import Closing, Report, ToolCall
+from assent.contracts.grants import Remembered, Remembering
+from assent.contracts.inbox import Enquiry
+from assent.contracts.prepare import Preparation, Prepared, Resolved, Unknowns
+from assent.contracts.recall import Recall, Recalled
+from assent.contracts.release import Release
+from assent.contracts.review import Examination, Examined, Telling, Told
+from assent.contracts.ruling import Ruled
+from assent.contracts.weigh import Weighed, Weighing
+from assent.names import REPLY_INBOX
 
 Taken = TypeVar("Taken", bound=BaseModel)
 Given = TypeVar("Given", bound=BaseModel | None)

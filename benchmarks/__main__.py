@@ -20,7 +20,7 @@ from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 import simulator
 from assent import Assent
 from assent.settings import Settings
-from assent.temporal_door import TemporalDoor
+from assent.temporal.door import TemporalDoor
 from benchmarks import callbacks, footprints, measure, processes, sick, tables
 from benchmarks.callbacks import Bare, Clicks, Durable, SetAside, Target
 from benchmarks.flows import Approvals, OnceAsked, Plain, Unasked, Variant, pay, registry

@@ -15,7 +15,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from assent.settings import Settings
-from assent.temporal import connect_temporal
+from assent.temporal.connection import connect_temporal
 from benchmarks.workflows import QUEUE, BareWorkflow
 from workers import process, serving
 

@@ -15,26 +15,14 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from activities.cards import CardActivities
-from activities.feishu import Feishu
-from assent import (
-    Assent,
-    Decision,
-    DecisionKind,
-    Execution,
-    Identity,
-    Outcome,
-    Permission,
-    Registry,
-    Status,
-    ToolContext,
-    names,
-    schema,
-    tool,
-)
+from activities.feishu.client import Feishu
+from assent import Assent, Decision, Identity, Outcome, Permission, Registry, Status, ToolContext, names, tool
+from assent.arguments import schema
 from assent.payload import canonical_payload, sha256
 from assent.settings import Settings
-from assent.temporal_door import TemporalDoor
-from assent.tools import Tool
+from assent.temporal.door import TemporalDoor
+from assent.tools.definition import Tool
+from assent.types import DecisionKind, Execution
 from benchmarks.ledgers import NoLedger, Stopwatch, timed, watch
 from benchmarks.workflows import QUEUE, TOOLS_QUEUE, TTL, BareWorkflow, PlainWorkflow, ShapeWorkflow
 from cards import Wording

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from assent import Execution, Permission, http_tool, tool
+from assent import Permission, http_tool, tool
+from assent.types import Execution
 
 SERVER = "BENCHMARK_HOSTILE_SERVER"
 """The variable that says where the hostile server is."""

@@ -10,10 +10,17 @@ from datetime import datetime
 from typing import Any
 
 from assent.content import Content
-from assent.contracts import Identity, Manifest, Outcome, Plan, Request
-from assent.messages import Conclusion, Policy, Prepared, Report, ReportKind, ToolCall
+from assent.contracts.conclude import Conclusion
+from assent.contracts.execute import Report, ReportKind, ToolCall
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.policy import Policy
+from assent.contracts.prepare import Prepared
+from assent.contracts.quotas import NO_LIMITS, Limits
+from assent.contracts.request import Request
 from assent.persons import Person
-from assent.quotas import NO_LIMITS, Limits
 from ledger import Beginning, Ending, Holder, Ledger, Right, Twin
 from ledger.engine import Connection
 

@@ -16,9 +16,11 @@ from typing import TypeVar
 
 from temporalio.client import Client
 
-from assent import Assent, Decision, DecisionKind, Status, names, schema
+from assent import Assent, Decision, Status, names
+from assent.arguments import schema
 from assent.payload import canonical_payload, sha256
-from assent.temporal_door import TemporalDoor
+from assent.temporal.door import TemporalDoor
+from assent.types import DecisionKind
 from benchmarks.flows import ARGUMENTS, ME, pay
 from benchmarks.workflows import TTL
 from ledger import MessageKind, Slot

@@ -20,7 +20,6 @@ from cards.toasts import (
     toast,
     unreadable,
 )
-from cards.verifier import SIGNED, Refused, Verifier
 from cards.wording import Wording
 
 __all__ = [
@@ -32,8 +31,6 @@ __all__ = [
     "Event",
     "File",
     "ForeignClick",
-    "SIGNED",
-    "Refused",
     "ResultShowing",
     "ReviewShowing",
     "RevokeClick",
@@ -41,7 +38,6 @@ __all__ = [
     "Showing",
     "Toast",
     "UnfitRuling",
-    "Verifier",
     "Wording",
     "bundle_card",
     "bundle_toast",

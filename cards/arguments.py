@@ -7,11 +7,14 @@ import re
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from assent.contracts import Plan, Risk
+from assent.contracts.manifest import Risk
+from assent.contracts.plan import Plan
 from assent.masking import MASK
+from assent.payload import argument_values
+from assent.safe import markdown as escaped
+from assent.safe import one_line, shortened, visible
 from cards.elements import Element, bold, div, markdown, panel, row, tags, to_json, weight
-from cards.safe import markdown as escaped
-from cards.safe import one_line, shortened, size, visible
+from cards.safe import size
 from cards.wording import Both, Wording
 
 MOST_ROWS = 20
@@ -71,12 +74,9 @@ class Fitted(NamedTuple):
 def arguments_of(plan: Plan) -> list[Argument]:
     """The arguments of the call, in the payload's order."""
     is_open = plan.risk is Risk.HIGH
-    return [_argument(name, value, name in plan.sensitive, is_open) for name, value in _values(plan).items()]
-
-
-def _values(plan: Plan) -> dict[str, Any]:
-    values: dict[str, Any] = json.loads(plan.payload)["arguments"]
-    return values
+    return [
+        _argument(name, value, name in plan.sensitive, is_open) for name, value in argument_values(plan.payload).items()
+    ]
 
 
 def _argument(name: str, value: Any, masked: bool, is_open: bool) -> Argument:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-from assent.contracts import Plan
+from assent.contracts.plan import Plan
+from assent.payload import short_hash
+from assent.safe import one_line, visible
 from cards.arguments import arguments_of
 from cards.building import left_out
-from cards.masking import hidden_call
-from cards.safe import LONGEST_ADDRESS, one_line, visible
+from cards.hiding import hidden_call
+from cards.safe import LONGEST_ADDRESS
 from cards.showing import File, Showing
 from cards.wording import Both, Wording
 
@@ -18,7 +20,7 @@ def overflow(plan: Plan, wording: Wording) -> File | None:
     if not left_out(Showing(plan=plan, twin_url=LONGEST_ADDRESS, reminder=True), wording):
         return None
     tool = re.sub(r"[^A-Za-z0-9_-]+", "-", plan.tool).strip("-")[:40] or "call"
-    return File(name=f"{tool}-{plan.payload_sha256[:12]}.txt", data=_text(plan, wording).encode())
+    return File(name=f"{tool}-{short_hash(plan.payload_sha256)}.txt", data=_text(plan, wording).encode())
 
 
 def _text(plan: Plan, wording: Wording) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from assent.contracts import Risk
+from assent.contracts.manifest import Risk
+from assent.payload import short_hash
+from assent.safe import markdown as escaped
+from assent.safe import one_line, shortened
 from cards.arguments import MOST_ROWS, Argument, Fitted, arguments_of, names, target
 from cards.controls import controls, delegation
 from cards.edited import edited
@@ -10,7 +13,7 @@ from cards.editing import editing, fields_in
 from cards.elements import NO_ROOM, Element, Room, box, div, link, markdown, panel, row
 from cards.endings import ending, state_of
 from cards.framing import TOOL_CHARACTERS, Filled, Style, filled, fingerprint, framed, headed
-from cards.masking import hidden
+from cards.hiding import hidden
 from cards.paragraphs import paragraph
 from cards.people import (
     approvers_row,
@@ -20,8 +23,7 @@ from cards.people import (
     room_for_progress,
     rule_rows,
 )
-from cards.safe import markdown as escaped
-from cards.safe import one_line, shortened, web_address
+from cards.safe import web_address
 from cards.settled import STYLES
 from cards.showing import Showing
 from cards.wording import Both, Wording
@@ -214,7 +216,7 @@ class _Draft:
         if attachment:
             file = {"name": escaped(shortened(attachment.name, 60)), "size": f"{attachment.size:,}"}
             key = "line.attached" if self._pending else "line.attached_final"
-            lines.append(say(key, hash=escaped(attachment.sha256[:12]), **file))
+            lines.append(say(key, hash=escaped(short_hash(attachment.sha256)), **file))
         if fitted.missing or self.others:
             key = "line.only_attached" if attachment else "line.not_shown" if self._pending else "line.not_shown_final"
             lines.append(say(key, names=names(fitted.missing, say, self.others)))

@@ -5,18 +5,24 @@ from __future__ import annotations
 from enum import IntEnum
 from itertools import chain
 
-from assent.contracts import DecisionKind, Execution, Frozen, Plan, Risk
+from assent.contracts.decision import DecisionKind
+from assent.contracts.manifest import Risk
+from assent.contracts.permission import Execution
+from assent.contracts.plan import Plan
+from assent.contracts.values import Frozen
+from assent.payload import short_hash
+from assent.safe import markdown as escaped
+from assent.safe import one_line, shortened
 from cards.arguments import MOST_ROWS, Fitted, arguments_of, as_markdown, fit, target
 from cards.attachments import overflow
 from cards.controls import VALUE_VERSION, ask_twice, button, decision
 from cards.elements import Element, box, div, in_a_row, markdown, panel, row, tags, to_json, weight
 from cards.endings import ending, state_of
 from cards.framing import MOST_BYTES, MOST_TAGS, TOOL_CHARACTERS, Style, framed, headed
-from cards.masking import hidden
+from cards.hiding import hidden
 from cards.paragraphs import paragraph
 from cards.people import approvers_row, deadline_row, first, named, requester_rows
-from cards.safe import fitting, one_line, shortened
-from cards.safe import markdown as escaped
+from cards.safe import fitting
 from cards.showing import Showing
 from cards.spans import span
 from cards.wording import Both, Wording
@@ -254,8 +260,8 @@ def _progress(showing: Showing, wording: Wording) -> list[Element]:
 
 
 def _fingerprint(plan: Plan, wording: Wording) -> Both:
-    rule = [one_line(fitting(plan.rule.name, _RULE_BYTES)), plan.rule.policy_sha256[:12]] if plan.rule else []
-    said = " · ".join([plan.payload_sha256[:12], *rule])
+    rule = [one_line(fitting(plan.rule.name, _RULE_BYTES)), short_hash(plan.rule.policy_sha256)] if plan.rule else []
+    said = " · ".join([short_hash(plan.payload_sha256), *rule])
     return Both(*(f"{label} {said}" for label in wording("card.payload")))
 
 

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError
 
 from assent import strict_json
-from assent.contracts import Decision, DecisionKind, Frozen, Id, Identity, Remember, Stage, Surface, Text
+from assent.contracts.decision import Decision, DecisionKind, Remember, Stage
+from assent.contracts.identity import Identity
+from assent.contracts.values import Frozen, Id, Surface, Text
 from assent.errors import Unhashable
 from cards.controls import MOST_REASON, VALUE_VERSION
 from cards.editing import filled_in

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from assent.contracts import DecisionKind, Execution, Plan, Remember, Risk, Stage
+from assent.contracts.decision import DecisionKind, Remember, Stage
+from assent.contracts.manifest import Risk
+from assent.contracts.permission import Execution
+from assent.contracts.plan import Plan
+from assent.safe import shortened
 from cards.elements import Element, beside, div, markdown, panel, plain
-from cards.safe import shortened
 from cards.spans import span
 from cards.wording import Both, Wording
 

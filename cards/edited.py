@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple
 
-from assent.contracts import Edit
+from assent.contracts.plan import Edit
 from assent.masking import MASK
+from assent.payload import argument_values, short_hash
+from assent.safe import visible
 from cards.arguments import as_markdown, written
 from cards.elements import Element, box, div, markdown, row
 from cards.paragraphs import beginning
 from cards.people import named
-from cards.safe import fitting, visible
+from cards.safe import fitting
 from cards.wording import Wording
 
 _MOST_CHANGES = 6
@@ -37,7 +39,7 @@ def edited(edit: Edit, sensitive: tuple[str, ...], line: str, wording: Wording) 
     ]
     if hidden := len(changes) - _MOST_CHANGES:
         rows += [div(wording("card.more_changes", count=str(hidden)), text_color="grey")] if hidden > 0 else []
-    hashes = f"{edit.proposed_payload_sha256[:12]} → {edit.payload_sha256[:12]}"
+    hashes = f"{short_hash(edit.proposed_payload_sha256)} → {short_hash(edit.payload_sha256)}"
     return [
         box([markdown(wording(line, person=named(edit.by)))], "yellow-50"),
         *rows,
@@ -46,7 +48,7 @@ def edited(edit: Edit, sensitive: tuple[str, ...], line: str, wording: Wording) 
 
 
 def _changes(edit: Edit, sensitive: tuple[str, ...]) -> list[_Change]:
-    before, after = (json.loads(text)["arguments"] for text in (edit.proposed_payload, edit.payload))
+    before, after = (argument_values(text) for text in (edit.proposed_payload, edit.payload))
     names = [*before, *(name for name in after if name not in before)]
     return [
         _Change(name, _side(before, name, sensitive), _side(after, name, sensitive))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from assent.contracts import DecisionKind, Plan
-from assent.fields import MOST_CHARACTERS, Field, FieldKind, fields_of
+from assent.arguments.fields import MOST_CHARACTERS, Field, FieldKind, fields_of
+from assent.contracts.decision import DecisionKind
+from assent.contracts.plan import Plan
+from assent.payload import argument_values
+from assent.safe import one_line, shortened
 from cards.arguments import names_of
 from cards.controls import ask_twice, button, decision, submits
 from cards.elements import Element, div, markdown, panel, plain
-from cards.safe import one_line, shortened
 from cards.wording import Wording
 
 _LABEL_CHARACTERS = 100
@@ -21,7 +22,7 @@ def fields_in(plan: Plan, parameters: dict[str, Any] | None) -> list[Field]:
     """The arguments that the card's form can change; none where the tool's schema is not known."""
     if parameters is None:
         return []
-    return fields_of(parameters, json.loads(plan.payload)["arguments"], plan.sensitive)
+    return fields_of(parameters, argument_values(plan.payload), plan.sensitive)
 
 
 def editing(plan: Plan, fields: list[Field], call: str, wording: Wording) -> Element:
@@ -66,7 +67,7 @@ def _field(name: str, field: Field, wording: Wording) -> list[Element]:
 def _others(plan: Plan, fields: list[Field], wording: Wording) -> list[Element]:
     """Those that cannot be changed here: hidden ones, and those that no field can hold."""
     known = {field.name for field in fields}
-    others = [name for name in json.loads(plan.payload)["arguments"] if name not in known]
+    others = [name for name in argument_values(plan.payload) if name not in known]
     return [div(wording("card.not_editable", names=names_of(others)), text_color="grey")] if others else []
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from assent.contracts import UNDECIDED, DecisionKind, Grant, Identity, Outcome, Status
+from assent.contracts.decision import DecisionKind
+from assent.contracts.grants import Grant
+from assent.contracts.identity import Identity
+from assent.contracts.outcome import Outcome
+from assent.contracts.release import UNDECIDED
+from assent.contracts.status import Status
 from cards.controls import revocation
 from cards.edited import edited
 from cards.elements import Element, box, link, local_time, markdown

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from assent.contracts import Plan, Risk
+from assent.contracts.manifest import Risk
+from assent.contracts.plan import Plan
+from assent.payload import short_hash
 from cards.arguments import Argument, Fitted, fit
 from cards.elements import NO_ROOM, Element, Room, div, plain, row, summary, tags, to_json, weight
 from cards.wording import Both, Wording
@@ -72,7 +74,7 @@ def _tag(text: Both, color: str) -> Element:
 
 def fingerprint(plan: Plan, wording: Wording) -> Element:
     """The short hash of the payload."""
-    return row(wording("card.payload"), div(plan.payload_sha256[:12], text_color="grey"))
+    return row(wording("card.payload"), div(short_hash(plan.payload_sha256), text_color="grey"))
 
 
 def has_room(without: Element) -> bool:

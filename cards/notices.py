@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from assent.contracts import Plan, Settlement
+from assent.contracts.plan import Plan
+from assent.contracts.ruling import Settlement
+from assent.masking import Mask
+from assent.safe import one_line, shortened
 from cards.arguments import arguments_of, target
 from cards.elements import div, markdown, row, to_json
 from cards.framing import TOOL_CHARACTERS, framed, headed
-from cards.masking import mask_of
 from cards.people import mentioned
-from cards.safe import one_line, shortened
 from cards.settled import STYLES, settled, settled_state
 from cards.wording import Wording
 
@@ -20,7 +21,7 @@ def settled_notice(settlement: Settlement, plan: Plan, wording: Wording) -> str:
     call = shortened(" · ".join(filter(None, (tool, about))), 120)
     elements = [
         markdown(wording("line.settled_notice", person=mentioned(plan.requester))),
-        *settled(mask_of(plan).settlement(settlement), wording, more=[]),
+        *settled(Mask.of(plan).settlement(settlement), wording, more=[]),
         row(wording("card.approval"), div(one_line(plan.approval_id), text_color="grey")),
     ]
     header = headed(STYLES[state], tool, about, named, plan.risk, wording)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from assent.safe import visible
 from cards.arguments import written
 from cards.elements import Element, div, row, to_json, weight
-from cards.safe import size, visible
+from cards.safe import size
 from cards.wording import Both, Wording
 
 _RESULT_BYTES = 900

@@ -5,10 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from itertools import accumulate
 
-from assent.contracts import Approvers, Identity, Judged, Plan, Progress
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import Judged
+from assent.contracts.identity import Identity
+from assent.contracts.plan import Plan
+from assent.contracts.state import Progress
+from assent.payload import short_hash
+from assent.safe import markdown as escaped
+from assent.safe import one_line, shortened
 from cards.elements import Element, Room, div, local_time, markdown, mention, person, row, weight
-from cards.safe import fitting, one_line, person_id, shortened
-from cards.safe import markdown as escaped
+from cards.safe import fitting, person_id
 from cards.wording import Both, Wording
 
 _ID_BYTES = 200
@@ -50,7 +56,7 @@ def rule_rows(plan: Plan, wording: Wording) -> list[Element]:
     """The operator's rule that says who decides, where there is one."""
     if plan.rule is None:
         return []
-    rule = f"{one_line(fitting(plan.rule.name, _RULE_BYTES))} · {plan.rule.policy_sha256[:12]}"
+    rule = f"{one_line(fitting(plan.rule.name, _RULE_BYTES))} · {short_hash(plan.rule.policy_sha256)}"
     return [row(wording("card.rule"), div(rule, text_color="grey"))]
 
 

@@ -5,17 +5,22 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from assent.contracts import DecisionKind, Fallback, Stage, Status
+from assent.contracts.decision import DecisionKind, Stage
+from assent.contracts.permission import Fallback
+from assent.contracts.status import Status
+from assent.masking import Mask
+from assent.payload import short_hash
+from assent.safe import markdown as escaped
+from assent.safe import one_line, shortened, visible
 from cards.arguments import Argument, Fitted, arguments_of, names, target
 from cards.attachments import barred, both, section
 from cards.controls import bound, button, with_reason
 from cards.elements import Element, box, div, local_time, markdown, panel, row
 from cards.framing import TOOL_CHARACTERS, Style, filled, framed, headed
-from cards.masking import hidden_result, mask_of, readable, readable_start
+from cards.hiding import hidden_result, readable, readable_start
 from cards.paragraphs import beginning, said
 from cards.people import deadline_row, named, requester_rows, reviewers_row
-from cards.safe import markdown as escaped
-from cards.safe import one_line, shortened, size, visible
+from cards.safe import size
 from cards.showing import File, ResultShowing
 from cards.wording import Both, Wording
 
@@ -75,13 +80,13 @@ def result_overflow(showing: ResultShowing, wording: Wording) -> File | None:
     data = ("\n\n".join(parts) + "\n").encode()
     if found.size > _FILE_BYTES:
         data += f"\n{both(wording('file.cut', size=size(found.size)))}\n".encode()
-    return File(name=f"{tool}-result-{showing.content_sha256[:12]}.txt", data=data)
+    return File(name=f"{tool}-result-{short_hash(showing.content_sha256)}.txt", data=data)
 
 
 def _result(showing: ResultShowing) -> _Result | None:
     if showing.content is None or showing.content == b"null":
         return None
-    mask, data = mask_of(showing.plan), showing.content
+    mask, data = Mask.of(showing.plan), showing.content
     is_large = len(data) > _LAID_OUT_BYTES
     return _Result(readable_start(data, _FILE_BYTES, mask) if is_large else readable(data, mask), len(data))
 
@@ -176,7 +181,7 @@ class _Draft:
         shown = [panel(markdown(say("line.the_result", size=size(self._result.size))), inside)]
         if attachment:
             file = {"name": escaped(shortened(attachment.name, 60)), "size": f"{attachment.size:,}"}
-            line = say("line.result_attached", hash=escaped(attachment.sha256[:12]), **file)
+            line = say("line.result_attached", hash=escaped(short_hash(attachment.sha256)), **file)
             shown.append(box([markdown(line)], "orange-50"))
         elif not self._result.fits:
             shown.append(box([markdown(say("line.result_not_shown"))], "orange-50"))
@@ -184,7 +189,7 @@ class _Draft:
 
     def _known(self) -> list[Element]:
         showing, say = self._showing, self._say
-        return [row(say("card.result_hash"), div(showing.content_sha256[:12], text_color="grey"))]
+        return [row(say("card.result_hash"), div(short_hash(showing.content_sha256), text_color="grey"))]
 
     def _asked_for(self, fitted: Fitted) -> list[Element]:
         """What ran."""
@@ -196,7 +201,7 @@ class _Draft:
         if fitted.missing:
             missing = names(fitted.missing, say, [])
             rows.append(box([markdown(say("line.in_conversation", names=missing))], "grey-50"))
-        return [*rows, row(say("card.payload"), div(plan.payload_sha256[:12], text_color="grey"))]
+        return [*rows, row(say("card.payload"), div(short_hash(plan.payload_sha256), text_color="grey"))]
 
     def _controls(self) -> list[Element]:
         showing, say = self._showing, self._say

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from itertools import accumulate
 
+from assent.safe import one_line, shortened
 from cards.arguments import Argument, Fitted, arguments_of, names, target
+from cards.attempts import AMPLE, TIGHT, Room, late_truths, may_go_on, reported
 from cards.elements import Element, box, div, link, local_time, markdown, panel, row, weight
 from cards.framing import TOOL_CHARACTERS, Style, filled, fingerprint, framed, has_room, headed
-from cards.masking import hidden_review
+from cards.hiding import hidden_review
 from cards.paragraphs import paragraph
 from cards.people import named, requester_rows
-from cards.safe import one_line, shortened, web_address
+from cards.safe import web_address
 from cards.settled import STYLES, settled, settled_state
 from cards.settling import settling
 from cards.showing import ReviewShowing
-from cards.sights import AMPLE, TIGHT, Room, late_truths, may_go_on, reported
 from cards.wording import Both, Wording
 
 _MOST_ROWS = 8

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 from pydantic import StringConstraints
 
 from assent import strict_json
-from assent.contracts import Frozen, Id, Identity, Ruling, RulingKind, Surface, Text
+from assent.contracts.identity import Identity
+from assent.contracts.ruling import Ruling, RulingKind
+from assent.contracts.values import Frozen, Id, Surface, Text
 
 _MOST_TYPED = 4000
 _UNFIT = {

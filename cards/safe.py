@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from urllib.parse import SplitResult, quote, urlsplit
 
-from assent.contracts import Identity
-from assent.safe import markdown as markdown
-from assent.safe import one_line as one_line
-from assent.safe import shortened as shortened
-from assent.safe import visible as visible
+from assent.contracts.identity import Identity
+from assent.safe import markdown
 
 _MENTIONABLE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_URL = 2000

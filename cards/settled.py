@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assent.contracts import RulingKind, Settlement
+from assent.contracts.ruling import RulingKind, Settlement
 from cards.elements import Element, box, local_time, markdown
 from cards.framing import Style
 from cards.paragraphs import result, said

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from assent.contracts import RulingKind
-from assent.messages import Examined, FrozenCall
+from assent.contracts.review import Examined, FrozenCall
+from assent.contracts.ruling import RulingKind
+from assent.payload import SHORT_HASH
 from cards.controls import MOST_REASON, VALUE_VERSION
 from cards.elements import Element, in_a_row, plain
 from cards.wording import Both, Wording
 
 MOST_CONTENT = 1000
 """Characters of a result that a person writes down; Feishu takes no more."""
-SHORT_HASH = 12
-"""Characters of the payload's hash that a person types to have the call tried again."""
 
 
 class _Button(NamedTuple):

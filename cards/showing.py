@@ -5,8 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from assent.contracts import Frozen, Identity, Judged, Outcome, Plan, Progress, Settlement, Status
-from assent.messages import Examined, FrozenCall
+from assent.contracts.decision import Judged
+from assent.contracts.identity import Identity
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.review import Examined, FrozenCall
+from assent.contracts.ruling import Settlement
+from assent.contracts.state import Progress
+from assent.contracts.status import Status
+from assent.contracts.values import Frozen
 
 
 class Attachment(Frozen):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from assent.contracts import DecisionKind, Frozen, Ruled, RuledKind, RulingKind, Stage, Status, Verdict, VerdictKind
-from assent.messages import RevokedKind
-from cards.safe import one_line, shortened
+from assent.contracts.decision import DecisionKind, Stage, Verdict, VerdictKind
+from assent.contracts.grants import RevokedKind
+from assent.contracts.ruling import Ruled, RuledKind, RulingKind
+from assent.contracts.status import Status
+from assent.contracts.values import Frozen
+from assent.safe import one_line, shortened
 from cards.wording import Both, Wording
 
 _TYPES = {

@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from sqlalchemy import make_url
 
-from assent.messages import ClosingHead
+from assent.contracts.audit import ClosingHead
 from assent.settings import Settings
 from ledger import Ledger, LedgerError, roles
 

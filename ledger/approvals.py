@@ -6,31 +6,25 @@ from datetime import datetime
 
 from sqlalchemy import Text, bindparam, or_, select, tuple_, update
 
+from assent.client.reader import Subject
 from assent.content import storable
-from assent.contracts import (
-    Decision,
-    Frozen,
-    Identity,
-    Judged,
-    Outcome,
-    Phase,
-    Plan,
-    Request,
-    Stage,
-    State,
-    Status,
-    Surface,
-    Verdict,
-    VerdictKind,
-    WhenPending,
-)
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.conclude import Conclusion
+from assent.contracts.decision import Decision, Judged, Stage, Verdict, VerdictKind
+from assent.contracts.execute import Closing, ReportKind
+from assent.contracts.identity import Identity
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.prepare import Prepared
+from assent.contracts.quotas import NO_LIMITS, Limits
+from assent.contracts.request import Request, WhenPending
+from assent.contracts.state import State
+from assent.contracts.status import Phase, Status
+from assent.contracts.values import Frozen, Surface
 from assent.core.executing import concluded
 from assent.core.judging import after_ending, objection, refusal_entry
 from assent.core.panel import Panel
-from assent.messages import AuditEntry, AuditEvent, Closing, Conclusion, Prepared, ReportKind
 from assent.payload import sha256
-from assent.quotas import NO_LIMITS, Limits
-from assent.reader import Subject
 from ledger import audit, claims, quotas, requesters, results, settlements
 from ledger.clock import database_now
 from ledger.engine import Connection, inserted

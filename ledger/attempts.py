@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import bindparam, select, update
 
-from assent.contracts import Frozen
-from assent.messages import ReportKind
+from assent.contracts.execute import ReportKind
+from assent.contracts.values import Frozen
 from ledger import audit
 from ledger.clock import database_now
 from ledger.engine import Connection

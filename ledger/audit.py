@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Text, bindparam, func, select, text, update
 
-from assent.messages import AuditEntry, AuditRecord
+from assent.contracts.audit import AuditEntry, AuditRecord
 from assent.payload import canonical_json, sha256
 from ledger import crosscheck
 from ledger.clock import database_now

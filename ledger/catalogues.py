@@ -7,7 +7,7 @@ from datetime import datetime
 
 from sqlalchemy import bindparam, select
 
-from assent.contracts import Manifest
+from assent.contracts.manifest import Manifest
 from ledger import audit
 from ledger.engine import Connection
 from ledger.schema import catalogue

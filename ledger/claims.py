@@ -9,8 +9,11 @@ from typing import Any
 from sqlalchemy import bindparam, select, update
 
 from assent.content import Content, storable
-from assent.contracts import Frozen, Permission, Status
-from assent.messages import AuditEntry, AuditEvent, Closing, Report, ReportKind, ToolCall
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.execute import Closing, Report, ReportKind, ToolCall
+from assent.contracts.permission import Permission
+from assent.contracts.status import Status
+from assent.contracts.values import Frozen
 from assent.payload import sha256
 from ledger import attempts, audit, grants, policies, requesters
 from ledger.attempts import Holder, held

@@ -8,8 +8,9 @@ from typing import Any
 
 from sqlalchemy import select
 
-from assent.contracts import Identity, Settlement
-from assent.messages import AuditEntry, AuditEvent
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.identity import Identity
+from assent.contracts.ruling import Settlement
 from assent.payload import sha256
 from ledger.engine import Connection
 from ledger.schema import audit, grants, settlements

@@ -9,44 +9,27 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from assent.content import Content
-from assent.contracts import (
-    Address,
-    Approvers,
-    Decision,
-    Grant,
-    Identity,
-    Manifest,
-    Outcome,
-    Plan,
-    Request,
-    Risk,
-    Ruled,
-    Settlement,
-    State,
-    Surface,
-    Verdict,
-)
-from assent.messages import (
-    AuditBatch,
-    AuditEntry,
-    Closing,
-    ClosingHead,
-    Conclusion,
-    Examination,
-    Policy,
-    Prepared,
-    Release,
-    Remembering,
-    Report,
-    ReviewRecord,
-    RevokedKind,
-    Sight,
-    Telling,
-    Told,
-    ToolCall,
-)
+from assent.contracts.address import Address
+from assent.contracts.approvers import Approvers
+from assent.contracts.audit import AuditBatch, AuditEntry, ClosingHead
+from assent.contracts.conclude import Conclusion
+from assent.contracts.decision import Decision, Verdict
+from assent.contracts.execute import Closing, Report, ToolCall
+from assent.contracts.grants import Grant, Remembering, RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest, Risk
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.policy import Policy
+from assent.contracts.prepare import Prepared
+from assent.contracts.quotas import NO_LIMITS, Limits
+from assent.contracts.release import Release
+from assent.contracts.request import Request
+from assent.contracts.review import Examination, ReviewRecord, Sight, Telling, Told
+from assent.contracts.ruling import Ruled, Settlement
+from assent.contracts.state import State
+from assent.contracts.values import Surface
 from assent.persons import Person
-from assent.quotas import NO_LIMITS, Limits
 from ledger import (
     approvals,
     attempts,

@@ -6,8 +6,15 @@ from datetime import datetime
 
 from sqlalchemy import bindparam, or_, select, update
 
-from assent.contracts import Approvers, DecisionKind, Frozen, Grant, Identity, Plan, Remember, Risk, Surface
-from assent.messages import AuditEntry, AuditEvent, Remembering, RevokedKind, ToolCall
+from assent.contracts.approvers import Approvers
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.decision import DecisionKind, Remember
+from assent.contracts.execute import ToolCall
+from assent.contracts.grants import Grant, Remembering, RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.plan import Plan
+from assent.contracts.values import Frozen, Surface
 from assent.payload import sha256
 from ledger import audit, crosscheck
 from ledger.engine import Connection, inserted

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, select
 
-from assent.messages import ClosingHead
+from assent.contracts.audit import ClosingHead
 from ledger.engine import Connection
 from ledger.schema import seals
 from ledger.statements import Statement

@@ -8,19 +8,14 @@ from typing import Any
 
 from sqlalchemy import bindparam, select, update
 
-from assent.contracts import (
-    Address,
-    DecisionKind,
-    Frozen,
-    Judged,
-    Outcome,
-    Plan,
-    Settlement,
-    Stage,
-    Status,
-    VerdictKind,
-)
-from assent.messages import AuditEntry, AuditEvent
+from assent.contracts.address import Address
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.decision import DecisionKind, Judged, Stage, VerdictKind
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.ruling import Settlement
+from assent.contracts.status import Status
+from assent.contracts.values import Frozen
 from assent.payload import sha256
 from ledger import audit
 from ledger.engine import Connection, inserted

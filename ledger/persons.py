@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from sqlalchemy import bindparam, delete, select, text, update
 
-from assent.contracts import Identity
+from assent.contracts.identity import Identity
 from assent.persons import Person, kinds
 from ledger.engine import Connection
 from ledger.schema import person_ids

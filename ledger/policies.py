@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import select, text
 
-from assent.messages import Policy
+from assent.contracts.policy import Policy
 from ledger import audit
 from ledger.engine import Connection
 from ledger.schema import policies

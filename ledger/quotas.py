@@ -6,8 +6,12 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import ColumnElement, bindparam, func, select, text
 
-from assent.contracts import AddressKind, Frozen, Identity, Plan, Request
-from assent.quotas import DAY, HOUR, AgentLimits, Exceeded, Limits, Quota
+from assent.contracts.address import AddressKind
+from assent.contracts.identity import Identity
+from assent.contracts.plan import Plan
+from assent.contracts.quotas import DAY, HOUR, AgentLimits, Exceeded, Limits, Quota
+from assent.contracts.request import Request
+from assent.contracts.values import Frozen
 from ledger import audit, persons
 from ledger.engine import Connection
 from ledger.schema import approvals

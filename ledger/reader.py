@@ -6,11 +6,18 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Concatenate
 
-from assent.contracts import Grant, Identity, Manifest, Outcome, Settlement, State
+from assent.client.reader import Stored, Subject
+from assent.contracts.audit import AuditRecord
+from assent.contracts.grants import Grant
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest
+from assent.contracts.outcome import Outcome
+from assent.contracts.policy import Policy
+from assent.contracts.quotas import AgentLimits, Exceeded
+from assent.contracts.review import ReviewRecord
+from assent.contracts.ruling import Settlement
+from assent.contracts.state import State
 from assent.errors import Unavailable
-from assent.messages import AuditRecord, Policy, ReviewRecord
-from assent.quotas import AgentLimits, Exceeded
-from assent.reader import Stored, Subject
 from ledger import approvals, audit, catalogues, grants, policies, quotas, review_records, settlements, stored
 from ledger.database import Ledger
 from ledger.engine import Connection, Given, Result

@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from sqlalchemy import bindparam, select, text
 
-from assent.contracts import Frozen, Identity, Plan
-from assent.messages import Closing, ToolCall
+from assent.contracts.execute import Closing, ToolCall
+from assent.contracts.identity import Identity
+from assent.contracts.plan import Plan
+from assent.contracts.values import Frozen
 from assent.persons import Likeness, Person
 from ledger import persons
 from ledger.engine import Connection

@@ -8,7 +8,9 @@ from collections.abc import Awaitable, Callable
 from sqlalchemy import bindparam, select, update
 
 from assent.content import Content
-from assent.messages import AuditEvent, Release, Report, ReportKind
+from assent.contracts.audit import AuditEvent
+from assent.contracts.execute import Report, ReportKind
+from assent.contracts.release import Release
 from assent.payload import sha256
 from ledger import audit
 from ledger.engine import Connection

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from assent.messages import ReviewRecord
+from assent.contracts.review import ReviewRecord
 from ledger import settlements
 from ledger.engine import Connection
 from ledger.revisions import plan_of

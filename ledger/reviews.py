@@ -9,18 +9,12 @@ from typing import Any
 from sqlalchemy import bindparam, exists, func, select, text, update
 
 from assent.content import Content, storable
-from assent.contracts import Frozen, Plan, Ruled, RuledKind, Ruling, RulingKind, Settlement, Surface
-from assent.messages import (
-    AuditEntry,
-    AuditEvent,
-    Examination,
-    LateResult,
-    Report,
-    ReportKind,
-    Retry,
-    Sight,
-    ToolCall,
-)
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.execute import Report, ReportKind, ToolCall
+from assent.contracts.plan import Plan
+from assent.contracts.review import Examination, LateResult, Retry, Sight
+from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind, Settlement
+from assent.contracts.values import Frozen, Surface
 from ledger import attempts, audit
 from ledger.approvals import LIVES_IN
 from ledger.claims import answer_entry, execution_entry

@@ -6,7 +6,8 @@ from typing import Any
 
 from sqlalchemy import Select, bindparam, func, select, update
 
-from assent.contracts import Outcome, Plan
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
 from ledger import audit
 from ledger.engine import Connection
 from ledger.schema import approvals, revisions

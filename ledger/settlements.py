@@ -6,8 +6,12 @@ from datetime import datetime
 
 from sqlalchemy import CTE, bindparam, exists, func, select, text, update
 
-from assent.contracts import Ruling, RulingKind, Settlement, Status, Surface
-from assent.messages import AuditEntry, AuditEvent, FrozenStanding, ReportKind, Told
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.execute import ReportKind
+from assent.contracts.review import FrozenStanding, Told
+from assent.contracts.ruling import Ruling, RulingKind, Settlement
+from assent.contracts.status import Status
+from assent.contracts.values import Surface
 from assent.payload import sha256
 from ledger import audit, crosscheck
 from ledger.engine import Connection, inserted

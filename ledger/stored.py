@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Integer, bindparam, func, select
 
-from assent.reader import CHUNK
+from assent.client.reader import CHUNK
 from ledger.engine import Connection
 from ledger.results import may_be_told, path_of
 from ledger.schema import ClaimState, claims

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from sqlalchemy import BindParameter, bindparam, select
 
-from assent.messages import AuditEntry, ClosingHead
+from assent.contracts.audit import AuditEntry, ClosingHead
 from assent.payload import sha256
 from ledger import crosscheck, heads
 from ledger.audit import body_of, seal_hash, stamp

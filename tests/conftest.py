@@ -23,12 +23,13 @@ from temporalio.client import Client
 
 import activities.policy
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
 from activities.review_cards import ReviewCards
-from assent import ApprovalHandle, Assent, Decision, DecisionKind, Identity, Outcome, State, names
+from assent import ApprovalHandle, Assent, Decision, Identity, Outcome, names
 from assent.payload import sha256
 from assent.settings import Settings
-from assent.tools import registry
+from assent.tools.definition import registry
+from assent.types import DecisionKind, State
 from cards import Wording
 from ledger import Ledger, Reader
 from tests.support import running_order, servers

@@ -11,11 +11,11 @@ from fastapi import FastAPI, Request
 from temporalio.client import Client
 
 from assent.settings import Settings
-from assent.temporal_door import TemporalDoor
+from assent.temporal.door import TemporalDoor
 from assent.watched import Watched
 from ledger import Reader
 from workers import approvals_api, docs, frozen_api, inbox_api, problems, process, serving
-from workers.desk import Desk
+from workers.api_context import ApiContext
 from workers.tokens import Tokens
 
 _log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ def create_app(settings: Settings, client: Client, reader: Reader) -> FastAPI:
     """The API as these settings want it. Raises Misconfigured where nobody could come in."""
     description = "AI agents act with a person's consent, at most once, and never lie about what happened."
     app = serving.new_app(client, settings, description, described=True)
-    app.state.desk = Desk(TemporalDoor(client, reader), reader, _tokens(settings))
+    app.state.context = ApiContext(TemporalDoor(client, reader), reader, _tokens(settings))
     for router in (approvals_api.router, frozen_api.router, inbox_api.router):
         app.router.routes.extend(router.routes)
     app.add_api_route("/readyz", readyz, methods=["GET"], tags=["operation"], responses=problems.documented(503))
@@ -47,7 +47,7 @@ def _tokens(settings: Settings) -> Watched[Tokens]:
 async def readyz(request: Request) -> dict[str, str]:
     """Temporal answers, a worker asks it for approvals to work on, and the ledger answers."""
     await serving.temporal_is_ready(request.app.state.client)
-    await request.app.state.desk.reader.policy()
+    await request.app.state.context.reader.policy()
     return {"status": "ready"}
 
 
@@ -58,7 +58,7 @@ async def main(settings: Settings) -> None:
         app = create_app(settings, client, Reader(ledger, client.namespace))
         listener = serving.listen(settings, PORT)
         _log.info("agents are served at %s", serving.address(listener))
-        await serving.serve(app, listener, app.state.desk.stopping.set)
+        await serving.serve(app, listener, app.state.context.stopping.set)
     finally:
         await ledger.dispose()
 

@@ -13,11 +13,11 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 import workflows
 from activities.announcements import AnnouncementActivities
 from activities.approvals import ApprovalActivities
-from activities.awaiting import AwaitingActivities
 from activities.bundles import BundleActivities
 from activities.callback_secrets import CallbackSecrets
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
+from activities.inbox import InboxActivities
 from activities.planning import Planner
 from activities.policy import PolicyInForce
 from activities.resolving import ResolvingActivities
@@ -78,7 +78,7 @@ def outbound_worker(
     planner = Planner(ledger, settings, PolicyInForce(ledger))
     weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None)
     bundles = BundleActivities(ledger, cards.feishu, cards.showings) if cards else None
-    awaiting = AwaitingActivities(ledger, cards.feishu, cards.wording, settings) if cards else None
+    awaiting = InboxActivities(ledger, cards.feishu, cards.wording, settings) if cards else None
     return Worker(
         client,
         task_queue=names.OUTBOUND_QUEUE,

@@ -10,7 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from assent import Assent
-from assent.contracts import Identity, Ruled, RuledKind, Surface, VerdictKind
+from assent.contracts.decision import VerdictKind
+from assent.contracts.identity import Identity
+from assent.contracts.ruling import Ruled, RuledKind
+from assent.contracts.values import Surface
 from assent.errors import ApprovalNotFound, NotFrozen, RulingRefused
 from cards import (
     BundleClick,

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from workers.sample_requests import SAMPLES
-from workers.supervisor import Ended, House, near
+from workers.supervisor import Ended, Supervisor, near
 
 _BIN = Path(sys.executable).parent
 _SAMPLES = "workers.samples"
@@ -30,7 +30,7 @@ _PORTS = {"": 7233, "UI_": 8233, "CHAT_": 8400, "API_": 8500, "WEBHOOK_": 8501}
 
 
 @dataclass(frozen=True)
-class Place:
+class Installation:
     """Where it all lives: a directory that keeps what is remembered, and five ports."""
 
     directory: Path
@@ -43,7 +43,7 @@ class Place:
     """What the sample buttons show to the HTTP API."""
 
     @classmethod
-    def of_environment(cls) -> Place:
+    def of_environment(cls) -> Installation:
         directory = Path(os.environ.get("ASSENT_DEV_DIR") or ".dev").absolute()
         port, ui, chat, api, webhook = (_port(f"ASSENT_DEV_{name}PORT", port) for name, port in _PORTS.items())
         return cls(directory, port, ui, chat, api, webhook, secrets.token_urlsafe(24))
@@ -160,86 +160,93 @@ class Place:
 
 
 def main() -> int:
-    place = Place.of_environment()
-    if not place.is_simulated and not os.environ.get("ASSENT_FEISHU_TENANT_KEY"):
+    installation = Installation.of_environment()
+    if not installation.is_simulated and not os.environ.get("ASSENT_FEISHU_TENANT_KEY"):
         return _complain("ASSENT_FEISHU_APP_ID needs ASSENT_FEISHU_TENANT_KEY, your company's; see docs/feishu.md.")
-    for variable, port in zip(_PORTS, place.ports, strict=True):
+    for variable, port in zip(_PORTS, installation.ports, strict=True):
         if _is_busy(port):
             return _complain(
                 f"Port {port} is in use; stop what uses it, or choose another with ASSENT_DEV_{variable}PORT=…."
             )
-    place.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (place.directory / "lock").open("w") as lock:
+    installation.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (installation.directory / "lock").open("w") as lock:
         if not _is_ours(lock):
             return _complain(
-                f"{near(place.directory)} is in use by another `make dev`; choose another with ASSENT_DEV_DIR=…."
+                f"{near(installation.directory)} is in use by another `make dev`; choose another with ASSENT_DEV_DIR=…."
             )
-        house = House(place.directory, place.environment)
+        supervisor = Supervisor(installation.directory, installation.environment)
         why = ""
         try:
-            live(place, house)
+            live(installation, supervisor)
         except Ended as ended:
             why = str(ended)
         print(f"\n{why or 'Stopping: what was begun is finished first. Ctrl-C again leaves at once.'}", flush=True)
-        house.stop()
+        supervisor.stop()
     return 1 if why else 0
 
 
-def live(place: Place, house: House) -> None:
+def live(installation: Installation, supervisor: Supervisor) -> None:
     """Start everything, say where it is, and stay until it is over."""
     print("Starting …", flush=True)
-    place.tokens.write_text(_tokens(place))
-    if place.policy and not place.policy.exists():
-        shutil.copyfile(_POLICY, place.policy)
+    installation.tokens.write_text(_tokens(installation))
+    if installation.policy and not installation.policy.exists():
+        shutil.copyfile(_POLICY, installation.policy)
     behind = _apart()
-    house.start("temporal", *_temporal(place, behind))
-    house.start("ui", sys.executable, "-m", "workers.ui_guard", str(place.ui_port), f"{behind[0]}:{behind[1]}")
-    if place.is_simulated:
-        house.start("simulator", sys.executable, "-m", "simulator")
-    house.wait(lambda: _is_busy(place.port) and _is_busy(place.ui_port) and _is_busy(behind[1], behind[0]))
-    house.run("setup", sys.executable, "-m", "workers.setup")
-    approvals = house.start("approvals", sys.executable, "-m", "workers.approvals")
-    tools = house.start("tools", sys.executable, "-m", "workers.tools", mortal=True)
-    house.start("api", sys.executable, "-m", "workers.api", ASSENT_PORT=str(place.api_port))
-    if place.is_simulated:
-        house.start("webhook", sys.executable, "-m", "workers.webhook", ASSENT_PORT=str(place.webhook_port))
+    supervisor.start("temporal", *_temporal(installation, behind))
+    supervisor.start(
+        "ui", sys.executable, "-m", "workers.ui_guard", str(installation.ui_port), f"{behind[0]}:{behind[1]}"
+    )
+    if installation.is_simulated:
+        supervisor.start("simulator", sys.executable, "-m", "simulator")
+    supervisor.wait(
+        lambda: _is_busy(installation.port) and _is_busy(installation.ui_port) and _is_busy(behind[1], behind[0])
+    )
+    supervisor.run("setup", sys.executable, "-m", "workers.setup")
+    approvals = supervisor.start("approvals", sys.executable, "-m", "workers.approvals")
+    tools = supervisor.start("tools", sys.executable, "-m", "workers.tools", mortal=True)
+    supervisor.start("api", sys.executable, "-m", "workers.api", ASSENT_PORT=str(installation.api_port))
+    if installation.is_simulated:
+        supervisor.start("webhook", sys.executable, "-m", "workers.webhook", ASSENT_PORT=str(installation.webhook_port))
     else:
-        house.start("longconn", sys.executable, "-m", "workers.longconn")
-    house.wait(lambda: approvals.says(_SERVED) is not None and tools.says(_SERVED) is not None)
-    doors = (place.api_port, *((place.chat_port, place.webhook_port) if place.is_simulated else ()))
-    house.wait(lambda: all(map(_is_busy, doors)))
-    print(welcome(place, (tools.says(_SERVED) or "").lstrip(": ")), flush=True)
-    house.wait(lambda: False)
+        supervisor.start("longconn", sys.executable, "-m", "workers.longconn")
+    supervisor.wait(lambda: approvals.says(_SERVED) is not None and tools.says(_SERVED) is not None)
+    doors = (
+        installation.api_port,
+        *((installation.chat_port, installation.webhook_port) if installation.is_simulated else ()),
+    )
+    supervisor.wait(lambda: all(map(_is_busy, doors)))
+    print(welcome(installation, (tools.says(_SERVED) or "").lstrip(": ")), flush=True)
+    supervisor.wait(lambda: False)
 
 
-def welcome(place: Place, tools: str) -> str:
+def welcome(installation: Installation, tools: str) -> str:
     """Where everything is, and what to try."""
     assent = near(_BIN / "assent")
-    with_samples = place.environment_tools == _SAMPLES
+    with_samples = installation.environment_tools == _SAMPLES
     approval = f"try-{secrets.token_hex(2)}"
     call = (
         """send_invoice --arguments '{"to": "ada@example.com", "amount": "120.00"}'"""
         if with_samples
         else "TOOL --arguments JSON"
     )
-    me = "open_id:ou_requester" if place.is_simulated else "open_id:YOURS"
-    chat = f"  Chat         {place.chat}   ← start here: cards, and buttons that file a sample request"
+    me = "open_id:ou_requester" if installation.is_simulated else "open_id:YOURS"
+    chat = f"  Chat         {installation.chat}   ← start here: cards, and buttons that file a sample request"
     lines = [
         "",
         "Assent is running. Ctrl-C stops it; what it remembers is found again next time.",
         "",
-        *([chat] if place.is_simulated else ["  Feishu       your own app, through its long connection"]),
-        f"  Temporal UI  http://{_HOUSE}:{place.ui_port}",
-        f"  HTTP API     {place.api}/docs   (token: {place.token})",
-        f"  Temporal     {place.address}",
-        f"  Ledger       {near(place.directory / 'ledger.db')}",
-        f"  Logs         {near(place.directory)}/*.log",
+        *([chat] if installation.is_simulated else ["  Feishu       your own app, through its long connection"]),
+        f"  Temporal UI  http://{_HOUSE}:{installation.ui_port}",
+        f"  HTTP API     {installation.api}/docs   (token: {installation.token})",
+        f"  Temporal     {installation.address}",
+        f"  Ledger       {near(installation.directory / 'ledger.db')}",
+        f"  Logs         {near(installation.directory)}/*.log",
         f"  Tools        {tools}",
-        *([f"  Policy       {near(place.policy)}   (change it while it runs)"] if place.policy else []),
+        *([f"  Policy       {near(installation.policy)}   (change it while it runs)"] if installation.policy else []),
         "",
         "Try it in another terminal: ask for a call, look at it, approve it, see what became of it.",
         "",
-        *_preparation(place),
+        *_preparation(installation),
         f"  {assent} request {call} --requester {me} --id {approval}",
         f"  {assent} list --status pending",
         f"  {assent} decide {approval} approve --as {me}",
@@ -251,19 +258,19 @@ def welcome(place: Place, tools: str) -> str:
     return "\n".join(lines)
 
 
-def _preparation(place: Place) -> Iterable[str]:
+def _preparation(installation: Installation) -> Iterable[str]:
     """What the user's own shell must be told, if it would look for Temporal elsewhere."""
-    if place.port != 7233 or any(name.startswith("TEMPORAL_") for name in os.environ):
-        yield f"  export TEMPORAL_ADDRESS={place.address} TEMPORAL_NAMESPACE=default"
+    if installation.port != 7233 or any(name.startswith("TEMPORAL_") for name in os.environ):
+        yield f"  export TEMPORAL_ADDRESS={installation.address} TEMPORAL_NAMESPACE=default"
 
 
-def _tokens(place: Place) -> str:
+def _tokens(installation: Installation) -> str:
     """The one agent of this machine: it may ask for every tool on everyone's behalf, and decide nothing."""
-    digest = hashlib.sha256(place.token.encode()).hexdigest()
+    digest = hashlib.sha256(installation.token.encode()).hexdigest()
     return f'[[token]]\nname = "dev"\nsha256 = "{digest}"\ntools = ["*"]\non_behalf_of = ["*"]\ncallbacks = ["http://127.0.0.1:9000/"]\n'
 
 
-def _temporal(place: Place, behind: tuple[str, int]) -> list[str]:
+def _temporal(installation: Installation, behind: tuple[str, int]) -> list[str]:
     """The server's command.
 
     behind: where its UI listens, for the one that stands before it.
@@ -272,9 +279,9 @@ def _temporal(place: Place, behind: tuple[str, int]) -> list[str]:
     found = str(beside) if beside.exists() else shutil.which("temporal")
     if found is None:
         raise Ended("Temporal is missing; run `make setup`.")
-    command = [found, "server", "start-dev", "--ip", _HOUSE, "--port", str(place.port)]
+    command = [found, "server", "start-dev", "--ip", _HOUSE, "--port", str(installation.port)]
     command += ["--ui-ip", behind[0], "--ui-port", str(behind[1])]
-    command += ["--db-filename", str(place.directory / "temporal.db")]
+    command += ["--db-filename", str(installation.directory / "temporal.db")]
     # Its HTTP API takes requests from any page that a browser shows on this machine: so it answers to no name at all.
     command += ["--dynamic-config-value", 'frontend.httpAllowedHosts=["nobody.invalid"]']
     # This file may lose its last moment in a power cut: the ledger, which may not, is written more carefully.

@@ -11,7 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.responses import HTMLResponse
 from fastapi.staticfiles import StaticFiles
 
-from assent.problems import Problem
+from assent.api.problems import Problem
 
 _VIEWER = Path(__file__).with_name("swagger")
 _REFERENCE = "#/components/schemas/"

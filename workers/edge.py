@@ -18,7 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from assent.problems import Code, problem
+from assent.api.problems import Code, problem
 from workers import problems
 
 MAX_BODY = 1_000_000

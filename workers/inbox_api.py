@@ -7,18 +7,20 @@ from typing import Annotated
 from fastapi import Depends, Query, Response
 from pydantic import TypeAdapter
 
-from assent.contracts import Grant, Id, Identity, State, Surface
-from assent.door import invalid
+from assent.api.problems import Code, problem
+from assent.api.wire import GrantList, Inbox, Revoked
+from assent.client.door import invalid
+from assent.contracts.grants import Grant, RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.state import State
+from assent.contracts.values import Id, Surface
 from assent.errors import ApprovalNotFound, NotAllowed
-from assent.messages import RevokedKind
-from assent.problems import Code, problem
-from assent.wire import GrantList, Inbox, Revoked
-from workers.desk import (
+from workers.api_context import (
     MOST_LISTED,
+    ApiContext,
     ApprovalId,
-    Desk,
     TheAgent,
-    TheDesk,
+    TheContext,
     agents_router,
     refuse_acting_for,
     refuse_unless_deciding,
@@ -56,12 +58,12 @@ GrantId = Annotated[str, Depends(_grant_id)]
 
 @router.get("/inbox", tags=["deciding"])
 async def inbox(
-    actor: TheActor, desk: TheDesk, agent: TheAgent, limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100
+    actor: TheActor, context: TheContext, agent: TheAgent, limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100
 ) -> Inbox:
     """What waits for a person: calls to decide and results to release, as far as this token may decide them."""
     refuse_who_may_not_decide(agent, actor)
     found: list[State] = []
-    async for state in desk.door.inbox(actor):
+    async for state in context.door.inbox(actor):
         if agent.may_see(state.tool, state.requester) and state.asked_by != agent.principal:
             found.append(state)
         if len(found) == limit:
@@ -75,13 +77,15 @@ async def inbox(
     response_class=Response,
     responses={200: {"content": {"application/json": {"schema": {}}}}, **documented(409)},
 )
-async def result(approval_id: ApprovalId, actor: TheActor, desk: TheDesk, agent: TheAgent) -> Response:
+async def result(approval_id: ApprovalId, actor: TheActor, context: TheContext, agent: TheAgent) -> Response:
     """The result that waits to be released, for a person who may release it; never for the token that asked for it."""
     refuse_who_may_not_decide(agent, actor)
-    state = await visible(desk, agent, approval_id)
+    state = await visible(context, agent, approval_id)
     if state.asked_by == agent.principal:
         raise NotAllowed(f"the token {agent.name!r} asked for this approval, so it may not see what is to be released.")
-    found = await desk.door.stored_result(approval_id, actor) if state.awaits(actor) and state.result_sha256 else None
+    found = (
+        await context.door.stored_result(approval_id, actor) if state.awaits(actor) and state.result_sha256 else None
+    )
     if found is None:
         said = f"approval {approval_id!r} has no result that waits for {actor} to be released"
         raise Refusal(problem(Code.NO_RESULT, said, approval_id=approval_id))
@@ -89,22 +93,24 @@ async def result(approval_id: ApprovalId, actor: TheActor, desk: TheDesk, agent:
 
 
 @router.get("/grants", tags=["deciding"])
-async def grants(desk: TheDesk, agent: TheAgent) -> GrantList:
+async def grants(context: TheContext, agent: TheAgent) -> GrantList:
     """The decisions that were remembered, as far as this token may see what they are about."""
     refuse_unless_deciding(agent)
-    return GrantList(grants=tuple([grant async for grant in desk.door.grants() if _sees(agent, grant)][:MOST_LISTED]))
+    return GrantList(
+        grants=tuple([grant async for grant in context.door.grants() if _sees(agent, grant)][:MOST_LISTED])
+    )
 
 
 @router.delete("/grants/{grant_id}", tags=["deciding"])
-async def revoke(grant_id: GrantId, actor: TheActor, desk: TheDesk, agent: TheAgent) -> Revoked:
+async def revoke(grant_id: GrantId, actor: TheActor, context: TheContext, agent: TheAgent) -> Revoked:
     """Let a remembered decision no longer count. No token revokes what was decided about its own request."""
     refuse_who_may_not_decide(agent, actor)
-    found = await _visible_grant(desk, agent, grant_id)
+    found = await _visible_grant(context, agent, grant_id)
     if found is None:
         raise refuse(Code.GRANT_NOT_FOUND, f"grant {grant_id!r} is not known")
-    if await _asked_by(desk, found) == agent.principal:
+    if await _asked_by(context, found) == agent.principal:
         raise NotAllowed(f"the token {agent.name!r} asked for what was decided there, so it may not revoke it.")
-    match await desk.door.revoke(grant_id, actor=actor, surface=Surface.HTTP):
+    match await context.door.revoke(grant_id, actor=actor, surface=Surface.HTTP):
         case RevokedKind.MISSING:
             raise refuse(Code.GRANT_NOT_FOUND, f"grant {grant_id!r} is not known")
         case RevokedKind.FORBIDDEN:
@@ -123,13 +129,13 @@ def _sees(agent: Agent, grant: Grant) -> bool:
     return agent.may_see(grant.tool, grant.requester)
 
 
-async def _visible_grant(desk: Desk, agent: Agent, grant_id: str) -> Grant | None:
-    grant = await desk.reader.grant(grant_id)
+async def _visible_grant(context: ApiContext, agent: Agent, grant_id: str) -> Grant | None:
+    grant = await context.reader.grant(grant_id)
     return grant if grant is not None and _sees(agent, grant) else None
 
 
-async def _asked_by(desk: Desk, grant: Grant) -> str | None:
+async def _asked_by(context: ApiContext, grant: Grant) -> str | None:
     try:
-        return (await desk.door.recorded_state(grant.approval_id)).asked_by
+        return (await context.door.recorded_state(grant.approval_id)).asked_by
     except ApprovalNotFound:
         return None

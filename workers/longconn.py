@@ -20,26 +20,15 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from activities.feishu import Feishu
-from activities.feishu_errors import safe
-from assent import Assent, strict_json
+from activities.feishu.client import Feishu
+from activities.feishu.errors import safe
+from activities.feishu.verifier import Refused, Verifier
+from assent import Assent
 from assent.errors import AssentError
 from assent.settings import Settings
-from cards import (
-    BundleClick,
-    Click,
-    Event,
-    ForeignClick,
-    Refused,
-    RevokeClick,
-    RulingClick,
-    Verifier,
-    Wording,
-    unreadable,
-)
 from workers import process
-from workers.clicks import Names, answer_bundle, answer_click, answer_revoke, answer_ruling
-from workers.words import Ear
+from workers.callbacks import Callbacks
+from workers.private_messages import PrivateMessages
 
 if TYPE_CHECKING:
     from workers.lark import Connection
@@ -58,67 +47,24 @@ _QUERY = re.compile(r"\?\S+")
 Answering = Callable[[bytes], Coroutine[Any, Any, dict[str, Any] | None]]
 
 
-class Deaf(AssentError):
+class ConnectionLost(AssentError):
     """The long connection no longer receives anything."""
 
 
-class Desk:
-    """Answers what comes over the connection; TLS and the app's secret have proved who is at its other end."""
-
-    def __init__(
-        self,
-        gate: Assent,
-        verifier: Verifier,
-        wording: Wording,
-        names: Names | None = None,
-        ear: Ear | None = None,
-    ) -> None:
-        self._gate = gate
-        self._verifier = verifier
-        self._wording = wording
-        self._names = names
-        self._ear = ear
-
-    async def answer(self, payload: bytes) -> dict[str, Any] | None:
-        """What the platform is told, None for an event that needs no answer."""
-        try:
-            read = self._verifier.read(_envelope(payload))
-        except Refused as refused:
-            _log.warning("an event was refused: %s", refused.why)
-            return {}
-        match read:
-            case Click():
-                return await answer_click(self._gate, read, self._wording, names=self._names)
-            case RulingClick():
-                return await answer_ruling(self._gate, read, self._wording, names=self._names)
-            case BundleClick():
-                return await answer_bundle(self._gate, read, self._wording)
-            case RevokeClick():
-                return await answer_revoke(self._gate, read, self._wording)
-            case ForeignClick():
-                _log.warning("a click (event %s) is about no approval: %s", read.event_id, read.why)
-                return unreadable(self._wording).answer()
-            case Event() if self._ear is not None and await self._ear.hear(read):
-                return None
-            case Event():
-                _log.info("an event that nobody waits for was set aside: %s", safe(read.event_type))
-                return None
-
-
-def _envelope(payload: bytes) -> dict[str, Any]:
+async def answer(verifier: Verifier, callbacks: Callbacks, payload: bytes) -> dict[str, Any] | None:
+    """Answer what came over the connection; TLS and the app's secret have proved who is at its other end."""
     try:
-        envelope = strict_json.parse(payload, exact=False)
-    except ValueError:
-        envelope = None
-    if not isinstance(envelope, dict):
-        raise Refused("the payload is no JSON object")
-    return envelope
+        sent = verifier.read(payload)
+    except Refused as refused:
+        _log.warning("an event was refused: %s", refused.why)
+        return {}
+    return await callbacks.answer(sent)
 
 
-class Line:
+class ConnectionThread:
     """The connection in its thread, and what is known of its health."""
 
-    def __init__(self, answer: Answering, dial: Callable[[Line], Connection]) -> None:
+    def __init__(self, answer: Answering, dial: Callable[[ConnectionThread], Connection]) -> None:
         self._answer = answer
         self._dial = dial
         self._loop = asyncio.get_running_loop()
@@ -201,8 +147,9 @@ async def main(settings: Settings) -> None:
         encrypt_key=None,
         verification_token=secrets.token_hex(),  # here nothing is sealed or carries a token, and no other door is open
     )
-    desk = Desk(gate, verifier, wording, feishu.name, Ear(client, settings.feishu_tenant_key))
-    line = Line(desk.answer, functools.partial(_dial, settings))
+    messages = PrivateMessages(client, settings.feishu_tenant_key)
+    answering = functools.partial(answer, verifier, Callbacks(gate, wording, feishu.name, messages))
+    line = ConnectionThread(answering, functools.partial(_dial, settings))
     line.start()
     try:
         await serve(line)
@@ -210,7 +157,7 @@ async def main(settings: Settings) -> None:
         await feishu.close()
 
 
-def _dial(settings: Settings, line: Line) -> Connection:
+def _dial(settings: Settings, line: ConnectionThread) -> Connection:
     """The connection, not yet open. Only the thread that runs it may make it: the SDK takes that thread's loop."""
     from workers.lark import Connection
 
@@ -222,7 +169,7 @@ def _dial(settings: Settings, line: Line) -> Connection:
     )
 
 
-async def serve(line: Line) -> None:
+async def serve(line: ConnectionThread) -> None:
     """Run until SIGTERM or SIGINT, or until the line is broken; a second signal leaves at once."""
     stopping = asyncio.Event()
 
@@ -241,7 +188,7 @@ async def serve(line: Line) -> None:
     broken.cancel()
     await line.close()
     if reason is not None and not stopping.is_set():
-        raise Deaf(
+        raise ConnectionLost(
             f"The long connection to Feishu is gone ({reason}): who clicks now is shown an error, and nothing is "
             "recorded. Start this process again; a supervisor does so by itself."
         )

@@ -12,9 +12,13 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from activities.policy import effective_now
 from assent import names
-from assent.contracts import Manifest, Plan, Surface
-from assent.messages import Withdrawal
-from assent.policy import InvalidPolicy, Rules
+from assent.contracts.manifest import Manifest
+from assent.contracts.plan import Plan
+from assent.contracts.signals import Withdrawal
+from assent.contracts.values import Surface
+from assent.payload import short_hash
+from assent.policy.file import InvalidPolicy
+from assent.policy.rules import Rules
 from assent.settings import Settings
 from ledger import Ledger
 from workers.process import Misconfigured
@@ -54,7 +58,7 @@ async def _put(ledger: Ledger, rules: Rules) -> None:
     if in_force is not None and in_force.sha256 == rules.sha256:
         return
     await ledger.put_policy(rules.text, rules.sha256, datetime.now(UTC))
-    _log.info("the policy %s is in force, rules: %d", rules.sha256[:12], len(rules.names))
+    _log.info("the policy %s is in force, rules: %d", short_hash(rules.sha256), len(rules.names))
 
 
 async def keep_policy(ledger: Ledger, client: Client, settings: Settings) -> None:
@@ -78,7 +82,7 @@ async def _say_what_stays(ledger: Ledger) -> None:
         _log.warning("the policy in force could not be read: %s", type(error).__name__)
         return
     if policy is not None:
-        _log.warning("ASSENT_POLICY names no file; the policy %s stays in force", policy.sha256[:12])
+        _log.warning("ASSENT_POLICY names no file; the policy %s stays in force", short_hash(policy.sha256))
 
 
 class _Watch:
@@ -126,7 +130,9 @@ class _Watch:
         if self._refused == str(error):
             return
         self._refused = str(error)
-        kept = f"the policy {self._rules.sha256[:12]} stays in force" if self._rules else "what is in force stays"
+        kept = (
+            f"the policy {short_hash(self._rules.sha256)} stays in force" if self._rules else "what is in force stays"
+        )
         _log.error(
             "the policy in %s cannot be followed (problems: %d; assent policy check says which); %s",
             self._path,
@@ -143,7 +149,7 @@ class _Watch:
                 self._told.add(plan.approval_id)
                 found += 1
         if found:
-            _log.warning("%d open approvals are denied by the policy %s, and end", found, rules.sha256[:12])
+            _log.warning("%d open approvals are denied by the policy %s, and end", found, short_hash(rules.sha256))
         return found
 
     async def _denied(self, rules: Rules) -> list[tuple[Plan, str]]:

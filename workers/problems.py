@@ -13,8 +13,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
+from assent.api.problems import MEDIA_TYPE, Code, Flaw, Problem, problem, problem_of
 from assent.errors import AssentError
-from assent.problems import MEDIA_TYPE, Code, Flaw, Problem, problem, problem_of
 
 _log = logging.getLogger(__name__)
 

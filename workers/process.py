@@ -17,11 +17,11 @@ from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from assent import names
 from assent.errors import AssentError
 from assent.settings import Settings
-from assent.temporal import connect_temporal
-from assent.tools import Registry, registry
+from assent.temporal import search
+from assent.temporal.connection import connect_temporal
+from assent.tools.definition import Registry, registry
 
 if TYPE_CHECKING:  # each process imports what it runs: the doors need neither a ledger nor a worker
     from temporalio.worker import Worker
@@ -111,7 +111,7 @@ async def missing_search_attributes(client: Client) -> list[str]:
             f"Temporal's namespace {client.namespace!r} does not answer ({error.message}); "
             "create it or set TEMPORAL_NAMESPACE."
         ) from None
-    return [key.name for key in names.SEARCH_ATTRIBUTES if key.name not in known.custom_attributes]
+    return [key.name for key in search.SEARCH_ATTRIBUTES if key.name not in known.custom_attributes]
 
 
 async def open_temporal() -> Client:

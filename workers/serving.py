@@ -19,8 +19,8 @@ from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client
 from temporalio.service import RPCError
 
+from assent.api.problems import Code
 from assent.names import APPROVALS_QUEUE
-from assent.problems import Code
 from assent.settings import Settings
 from workers import problems, process
 from workers.edge import Edge, server_config

@@ -13,7 +13,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.client import Client
 
 from assent.settings import Settings
-from assent.temporal import connect_temporal
+from assent.temporal.connection import connect_temporal
 from ledger import roles
 from ledger.migrate import NewerSchema
 from workers import process

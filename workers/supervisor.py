@@ -64,7 +64,7 @@ class Part:
         self.process.wait()
 
 
-class House:
+class Supervisor:
     """All the parts. They are started one after the other and stopped in the opposite order."""
 
     def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:

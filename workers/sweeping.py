@@ -16,9 +16,13 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from assent import names
-from assent.contracts import Outcome
-from assent.messages import Announcement, Closing, Conclusion, FrozenCall, Member, ReportKind
+from assent.contracts.bundles import Member
+from assent.contracts.conclude import Announcement, Conclusion
+from assent.contracts.execute import Closing, ReportKind
+from assent.contracts.outcome import Outcome
+from assent.contracts.review import FrozenCall
 from assent.settings import Settings
+from assent.temporal import search
 from ledger import Ledger, Open, Orphan, Untold
 
 _log = logging.getLogger(__name__)
@@ -161,7 +165,7 @@ async def _open_review(client: Client, found: Orphan | Untold, why: str) -> None
         id=names.review_workflow(key),
         task_queue=names.APPROVALS_QUEUE,
         id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-        search_attributes=names.review_attributes(plan.tool, str(plan.requester), plan.risk),
+        search_attributes=search.review_attributes(plan.tool, str(plan.requester), plan.risk),
         memo={names.APPROVAL_MEMO: plan.approval_id, names.FROZEN_AT_MEMO: now.isoformat()},
         static_summary=names.review_summary(plan.tool),
         start_signal=names.JOIN,

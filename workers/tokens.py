@@ -25,8 +25,10 @@ from pydantic import (
     model_validator,
 )
 
-from assent.contracts import CallbackUrl, Id, Identity
-from assent.quotas import AgentLimits
+from assent.contracts.identity import Identity
+from assent.contracts.quotas import AgentLimits
+from assent.contracts.request import CallbackUrl
+from assent.contracts.values import Id
 
 ANYONE = "*"
 

@@ -11,7 +11,7 @@ from temporalio.worker import Worker
 
 from activities.tools import ToolActivities
 from assent.settings import Settings
-from assent.tools import Registry
+from assent.tools.definition import Registry
 from ledger import Ledger
 from workers import process
 

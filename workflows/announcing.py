@@ -9,7 +9,7 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.messages import Announcement
+    from assent.contracts.conclude import Announcement
     from assent.steps import ANNOUNCE
     from workflows.steps import OUTBOUND, RARELY, take
 

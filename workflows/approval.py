@@ -13,26 +13,19 @@ from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlread
 
 with workflow.unsafe.imports_passed_through():
     from assent import core, names, sizes
-    from assent.contracts import Decision, Outcome, Phase, Plan, State, Status, Verdict
+    from assent.contracts.bundles import Carded, Member
+    from assent.contracts.conclude import Announcement, Conclusion, Recorded
+    from assent.contracts.decision import Decision, Verdict
+    from assent.contracts.execute import Report, ReportKind, ToolCall
+    from assent.contracts.outcome import Outcome
+    from assent.contracts.plan import Plan
+    from assent.contracts.prepare import Preparation, Prepared, Resolved, Unknowns
+    from assent.contracts.signals import Supersession, VerdictQuestion, Withdrawal
+    from assent.contracts.state import State
+    from assent.contracts.status import Phase, Status
     from assent.core import Asked, Planned, SealedResult, Unplanned
-    from assent.messages import (
-        Announcement,
-        Carded,
-        Conclusion,
-        Member,
-        Preparation,
-        Prepared,
-        Recorded,
-        Report,
-        ReportKind,
-        Resolved,
-        Supersession,
-        ToolCall,
-        Unknowns,
-        VerdictQuestion,
-        Withdrawal,
-    )
     from assent.steps import PREPARE, RECORD, RELEASE, REMEMBER, RESOLVE
+    from assent.temporal import search
     from workflows import calls
     from workflows.bundle_member import BundleMember
     from workflows.deliveries import Deliveries
@@ -205,7 +198,7 @@ class ApprovalWorkflow:
         await waiting.until(lambda state: state.result is None or state.result.decision is not None)
         deliveries.stop()
         result = approval.state.result or result
-        release = core.release(approval.state, result, workflow.now())
+        approval.state, release = core.release(approval.state, result, workflow.now())
         found = await take(RELEASE, release, HERE)
         approval.becomes(core.write, release.entries, workflow.now())
         return core.released(result, release, found)
@@ -359,9 +352,9 @@ class ApprovalWorkflow:
 
     def _show(self, standing: Phase | Status, *, risk: str | None = None) -> None:
         """Say in Temporal's lists and on its page how the approval stands."""
-        updates: list[Any] = [names.STATUS.value_set(standing)]
+        updates: list[Any] = [search.STATUS.value_set(standing)]
         if risk is not None:
-            updates.append(names.RISK.value_set(risk))
+            updates.append(search.RISK.value_set(risk))
         workflow.upsert_search_attributes(updates)
         self._describe()
 

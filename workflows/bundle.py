@@ -11,14 +11,7 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from assent import names, sizes
-    from assent.messages import (
-        BundleAsked,
-        BundleDelivered,
-        BundleShown,
-        Carded,
-        Member,
-        Sheet,
-    )
+    from assent.contracts.bundles import BundleAsked, BundleDelivered, BundleShown, Carded, Member, Sheet
     from assent.steps import DELIVER_BUNDLE, SHOW_BUNDLE
     from workflows.reading import read
     from workflows.steps import AT_ONCE, LOCAL, ONCE, OUTBOUND, take

@@ -10,7 +10,7 @@ from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.messages import BundleAsked, Carded, Member
+    from assent.contracts.bundles import BundleAsked, Carded, Member
 
 
 class BundleMember:

@@ -10,7 +10,7 @@ from temporalio.exceptions import ActivityError
 from temporalio.exceptions import TimeoutError as ActivityTimeout
 
 with workflow.unsafe.imports_passed_through():
-    from assent.messages import Closing, Report, ReportKind, ToolCall
+    from assent.contracts.execute import Closing, Report, ReportKind, ToolCall
     from assent.steps import CLOSE_CLAIM, EXECUTE, PROBE
     from workflows.steps import HERE, ONCE, TO_RECORD, take, take_on_queue
 

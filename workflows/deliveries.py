@@ -10,7 +10,7 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from assent import core
-    from assent.messages import Delivered, Delivery, Revision
+    from assent.contracts.deliver import Delivered, Delivery, Revision
     from assent.steps import DELIVER, SHOW
     from workflows.bundle_member import BundleMember
     from workflows.open_approval import OpenApproval

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from assent.contracts import Settlement, State
+    from assent.contracts.review import Examined, FrozenCall, Sight
+    from assent.contracts.ruling import Settlement
+    from assent.contracts.state import State
     from assent.masking import MASK, Mask
-    from assent.messages import Examined, FrozenCall, Sight
     from assent.safe import markdown, visible
 
 _BEGINNING, _END = 6000, 2000

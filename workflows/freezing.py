@@ -9,7 +9,8 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.messages import FrozenCall
+    from assent.contracts.review import FrozenCall
+    from assent.temporal import search
 
 
 _LONGEST_PAUSE = timedelta(seconds=30)
@@ -31,7 +32,7 @@ async def freeze(frozen: FrozenCall) -> None:
                 frozen,
                 id=review,
                 parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-                search_attributes=names.review_attributes(call.tool, str(call.requester), frozen.risk),
+                search_attributes=search.review_attributes(call.tool, str(call.requester), frozen.risk),
                 memo={names.APPROVAL_MEMO: call.approval_id, names.FROZEN_AT_MEMO: frozen.frozen_at.isoformat()},
                 static_summary=names.review_summary(call.tool),
             )

@@ -11,9 +11,11 @@ from temporalio.exceptions import ApplicationError
 
 with workflow.unsafe.imports_passed_through():
     from assent import names, sizes
-    from assent.contracts import Ruled, RuledKind, Ruling, RulingKind, Settlement
-    from assent.messages import Examination, Examined, FrozenCall, Report, ReportKind, Telling
+    from assent.contracts.execute import Report, ReportKind
+    from assent.contracts.review import Examination, Examined, FrozenCall, Telling
+    from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind, Settlement
     from assent.steps import EXAMINE, RULE, SHOW_REVIEW, TELL
+    from assent.temporal import search
     from workflows import calls
     from workflows.details import review_page
     from workflows.steps import HERE, LOCAL, OUTBOUND, take, try_to
@@ -59,7 +61,7 @@ class FrozenReviewWorkflow:
                 await self._wait()
         await workflow.wait_condition(workflow.all_handlers_finished)
         showing.cancel()
-        workflow.upsert_search_attributes([names.STATUS.value_set(f"settled_{self._settled.kind}")])
+        workflow.upsert_search_attributes([search.STATUS.value_set(f"settled_{self._settled.kind}")])
         self._describe()
         await self._tell()
         return self._settled

@@ -8,7 +8,8 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
-    from assent.awaiting import INBOX_REPLY, Enquiry
+    from assent.contracts.inbox import Enquiry
+    from assent.names import INBOX_REPLY
     from assent.steps import REPLY_TO_MESSAGE
     from workflows.steps import OUTBOUND, take
 

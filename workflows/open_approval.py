@@ -8,7 +8,7 @@ from typing import Concatenate, ParamSpec
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from assent.contracts import Plan
+    from assent.contracts.plan import Plan
     from assent.core import Planned
 
 Said = ParamSpec("Said")

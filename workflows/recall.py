@@ -8,7 +8,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.messages import Recall, Recalled
+    from assent.contracts.recall import Recall, Recalled
     from assent.steps import RECALL
     from workflows.steps import LOCAL, take
 

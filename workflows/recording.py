@@ -6,7 +6,8 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.messages import Conclusion, Revision
+    from assent.contracts.conclude import Conclusion
+    from assent.contracts.deliver import Revision
     from assent.steps import RECORD, SHOW
     from workflows.steps import HERE, OUTBOUND, take
 

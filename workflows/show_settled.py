@@ -6,7 +6,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
-    from assent.messages import Examination
+    from assent.contracts.review import Examination
     from assent.steps import SHOW_REVIEW
     from workflows.steps import OUTBOUND, take
 

@@ -16,7 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from pydantic import BaseModel
 
     from assent import names
-    from assent.messages import ToolCall
+    from assent.contracts.execute import ToolCall
     from assent.steps import Step
 
 Taken = TypeVar("Taken", bound=BaseModel)

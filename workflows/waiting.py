@@ -11,9 +11,11 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from assent import core
-    from assent.contracts import Decision, Identity
+    from assent.contracts.audit import AuditBatch
+    from assent.contracts.decision import Decision
+    from assent.contracts.identity import Identity
+    from assent.contracts.weigh import Weighed, Weighing
     from assent.core import Planned
-    from assent.messages import AuditBatch, Weighed, Weighing
     from assent.steps import WEIGH, WRITE_AUDIT
     from workflows.deliveries import Deliveries
     from workflows.open_approval import OpenApproval

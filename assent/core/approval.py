@@ -5,12 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TypeVar
 
-from assent.contracts import Decision, Frozen, Identity, Judged, Outcome, Phase, Plan, Request, Status, Surface
+from assent.contracts.audit import AuditEvent
+from assent.contracts.bundles import Carded
+from assent.contracts.decision import Decision, Judged
+from assent.contracts.identity import Identity
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.quotas import AgentLimits
+from assent.contracts.request import Request
+from assent.contracts.status import Phase, Status
+from assent.contracts.values import Frozen, Surface
 from assent.core.cards import Cards
 from assent.core.notes import Notes
 from assent.core.panel import Panel
-from assent.messages import AuditEvent, Carded
-from assent.quotas import AgentLimits
 
 
 class Ending(Frozen):
@@ -61,6 +68,8 @@ class SealedResult(Frozen):
     cards: Cards = Cards()
     decision: Decision | None = None
     """What was decided about it."""
+    is_over: bool = False
+    """Whether nobody is waited for any more."""
 
 
 class Planned(Frozen):

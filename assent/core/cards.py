@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from assent import sizes
-from assent.contracts import Frozen
+from assent.contracts.values import Frozen
 
 FRESH_FOR = timedelta(days=13)
 """Feishu stops a card's buttons after fourteen days: before that it is sent anew."""

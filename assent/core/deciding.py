@@ -5,11 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 
 from assent import sizes
-from assent.contracts import Decision, DecisionKind, Identity, Judged, Plan, Stage, Status, Surface, VerdictKind
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.decision import Decision, DecisionKind, Judged, Stage, VerdictKind
+from assent.contracts.identity import Identity
+from assent.contracts.plan import Plan
+from assent.contracts.signals import Supersession, Withdrawal
+from assent.contracts.status import Status
+from assent.contracts.values import Surface
+from assent.contracts.weigh import Weighed
 from assent.core.approval import Approval, Ending, Interruption, Planned, Unplanned
 from assent.core.judging import after_ending, audit_entry, objection, refusal_entry
 from assent.core.panel import Panel
-from assent.messages import AuditEntry, AuditEvent, Supersession, Weighed, Withdrawal
 
 _MOST_EARLY = 100
 """How many decisions wait for what they are judged by; nobody needs more than one."""
@@ -114,7 +120,8 @@ def _too_late(approval: Planned, decision: Decision, now: datetime) -> VerdictKi
             return VerdictKind.TAMPERED
         if approval.result.decision is not None:
             return VerdictKind.ALREADY_DECIDED
-        return VerdictKind.EXPIRED if received > approval.result.deadline else None
+        is_late = approval.result.is_over or received > approval.result.deadline
+        return VerdictKind.EXPIRED if is_late else None
     if approval.ending is not None:
         return after_ending(approval.ending.status)
     if approval.decision is not None or approval.plan.asks_nobody:
@@ -360,8 +367,15 @@ def end(approval: Approval, interruption: Interruption, now: datetime) -> Approv
         return approval
     if approval.asking is not None:
         asked, approval = approval.asking, approval.model_copy(update={"asking": None})
-        approval = _refuse(approval, asked, after_ending(interruption.status), now)
+        approval = refuse_late(approval, asked, now)
     return look_again(approval, now)
+
+
+def refuse_late(approval: Planned, asked: Decision, now: datetime) -> Planned:
+    """Nobody could say in time whether a decision counts."""
+    is_call = asked.stage is Stage.CALL and approval.ending is not None
+    verdict = after_ending(approval.ending.status) if is_call and approval.ending else VerdictKind.EXPIRED
+    return _refuse(approval, asked, verdict, now)
 
 
 # Keeping

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from assent.contracts import Status
+from assent.contracts.audit import AuditEvent
+from assent.contracts.bundles import Carded
+from assent.contracts.deliver import CardKind, Delivered, Delivery, Revision
+from assent.contracts.status import Status
 from assent.core.approval import Approval, Interruption, Planned
 from assent.core.cards import Cards, newest
 from assent.core.deciding import end, look_again, note, renew
-from assent.messages import AuditEvent, Carded, CardKind, Delivered, Delivery, Revision
 
 HELD_FOR = timedelta(seconds=20)
 """How long cards are held back for one that is shared with others."""

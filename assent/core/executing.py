@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from assent.contracts import (
-    UNDECIDED,
-    DecisionKind,
-    Execution,
-    Fallback,
-    Outcome,
-    Phase,
-    Remember,
-    Status,
-    Surface,
-)
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.conclude import Conclusion
+from assent.contracts.decision import DecisionKind, Remember
+from assent.contracts.execute import Report, ReportKind, ToolCall
+from assent.contracts.grants import Remembering
+from assent.contracts.outcome import Outcome
+from assent.contracts.permission import Execution, Fallback
+from assent.contracts.release import UNDECIDED, Release
+from assent.contracts.review import FrozenCall
+from assent.contracts.status import Phase, Status
+from assent.contracts.values import Surface
 from assent.core.approval import Approval, Ending, Planned, SealedResult, Unplanned
+from assent.core.deciding import look_again, refuse_late
 from assent.core.judging import audit_entry
-from assent.messages import (
-    AuditEntry,
-    AuditEvent,
-    Conclusion,
-    FrozenCall,
-    Release,
-    Remembering,
-    Report,
-    ReportKind,
-    ToolCall,
-)
 
 _STATUS_OF = {
     ReportKind.EXECUTED: Status.EXECUTED,
@@ -115,8 +105,8 @@ def frozen_call(approval: Planned, frozen: ToolCall, found: Report, now: datetim
     )
 
 
-def release(approval: Planned, result: SealedResult, now: datetime) -> Release:
-    """What was decided about a result, or follows from nobody having decided."""
+def release(approval: Planned, result: SealedResult, now: datetime) -> tuple[Planned, Release]:
+    """What was decided about a result, or follows from nobody having decided; whoever comes now is too late."""
     plan, decision = approval.plan, result.decision
     if decision is not None:
         released = decision.kind is DecisionKind.APPROVE
@@ -129,7 +119,14 @@ def release(approval: Planned, result: SealedResult, now: datetime) -> Release:
     else:
         entry = audit_entry(event, decision, now)
     entry = entry.model_copy(update={"payload_sha256": None, "content_sha256": result.content_sha256})
-    return Release(
+    asked, approval = (
+        approval.asking,
+        approval.model_copy(update={"asking": None, "result": result.model_copy(update={"is_over": True})}),
+    )
+    if asked is not None:
+        approval = refuse_late(approval, asked, now)
+    approval = look_again(approval, now)
+    question = Release(
         approval_id=plan.approval_id,
         consent=plan.approval_id,
         content_sha256=result.content_sha256,
@@ -137,6 +134,7 @@ def release(approval: Planned, result: SealedResult, now: datetime) -> Release:
         reason=reason,
         entries=(*approval.notes.next_entries, entry),
     )
+    return approval, question
 
 
 def released(result: SealedResult, asked: Release, found: Report) -> Outcome:

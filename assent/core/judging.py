@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from assent.contracts import Decision, Plan, Stage, Status, VerdictKind
-from assent.messages import AuditEntry, AuditEvent
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.decision import Decision, Stage, VerdictKind
+from assent.contracts.plan import Plan
+from assent.contracts.status import Status
 
 
 def objection(

@@ -6,8 +6,9 @@ from collections.abc import Collection
 from datetime import datetime
 
 from assent import sizes
-from assent.contracts import Frozen, Judged, VerdictKind
-from assent.messages import AuditEntry, AuditEvent
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.decision import Judged, VerdictKind
+from assent.contracts.values import Frozen
 
 _MOST_AT_ONCE = 20
 """How many audit entries one message carries."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from assent.contracts import DecisionKind, Outcome, Phase, Plan, Status, Surface
+from assent.contracts.audit import AuditEvent
+from assent.contracts.decision import DecisionKind
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.status import Phase, Status
+from assent.contracts.values import Surface
 from assent.core.approval import Ending, Interruption, Planned, Unplanned
 from assent.core.deciding import end, look_again, note
 from assent.core.delivering import hold_for_bundle, take_card
-from assent.messages import AuditEvent
 
 
 def open_with(approval: Unplanned, plan: Plan, now: datetime) -> Planned:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from assent.contracts import (
-    Address,
-    AddressKind,
-    Approvers,
-    Deciders,
-    Decision,
-    Frozen,
-    Identity,
-    Judged,
-    Plan,
-    Progress,
-    Remember,
-)
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.approvers import Approvers, Deciders
+from assent.contracts.decision import Decision, Judged, Remember
+from assent.contracts.identity import Identity
+from assent.contracts.plan import Plan
+from assent.contracts.state import Progress
+from assent.contracts.values import Frozen
 
 
 class Counted(Frozen):
@@ -142,7 +136,10 @@ class Panel(Frozen):
         """Move the right to decide; who gets it back keeps no note of having given it away."""
         panel = self._without([one for one in self.counted if giver.is_same_person(one.actor)])
         kept = (each for each in panel.delegations if each.stage != panel.stage or not taker.is_same_person(each.giver))
-        return panel._with(delegations=(*kept, Delegation(giver=giver, taker=taker, stage=panel.stage)))
+        return panel._with(
+            delegations=(*kept, Delegation(giver=giver, taker=taker, stage=panel.stage)),
+            rejected_by=tuple(other for other in panel.rejected_by if not giver.is_same_person(other)),
+        )
 
     def strike(self, outsiders: Collection[Identity]) -> Panel:
         """Take back the approvals of people who no longer belong to the chat; their stage is open again."""

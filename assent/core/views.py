@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from assent.contracts import (
-    Approvers,
-    Awaited,
-    Decision,
-    DecisionKind,
-    Phase,
-    Stage,
-    State,
-    Verdict,
-    VerdictKind,
-)
+from assent.contracts.approvers import Approvers, Awaited
+from assent.contracts.bundles import Member
+from assent.contracts.decision import Decision, DecisionKind, Stage, Verdict, VerdictKind
+from assent.contracts.signals import VerdictQuestion
+from assent.contracts.state import State
+from assent.contracts.status import Phase
+from assent.contracts.weigh import Weighing
 from assent.core.approval import Planned, Unplanned
-from assent.messages import Member, VerdictQuestion, Weighing
 
 
 def state(approval: Unplanned | Planned) -> State:

@@ -14,8 +14,8 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.tools import ToolActivities
 from assent import ApprovalHandle, ApprovalInterrupted, Registry, names, tool
-from assent.messages import ReportKind, ToolCall
-from assent.tools import registry
+from assent.contracts.execute import ReportKind, ToolCall
+from assent.tools.definition import registry
 from ledger import Ledger
 from tests.conftest import ME, Service, accepted, new_database, open_service
 from tests.support import servers

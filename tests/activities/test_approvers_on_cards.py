@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from assent import ApprovalHandle, Identity, State
+from assent import ApprovalHandle, Identity
+from assent.types import State
 from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import servers

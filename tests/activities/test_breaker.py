@@ -14,12 +14,15 @@ from temporalio.exceptions import ApplicationError
 
 from activities import announcements
 from activities.announcements import AnnouncementActivities
-from activities.breaker import Breaker, Lanes, NoAnswer, TurnedAway, hurried
 from activities.callback_secrets import CallbackSecrets
-from activities.feishu import Feishu, FeishuSilent
+from activities.feishu.breaker import Breaker, NoAnswer, hurried
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuSilent
+from activities.lanes import Lanes, TurnedAway
 from assent import Outcome, Status
-from assent.contracts import Address, AddressKind
-from assent.messages import Announcement, ClosingHead
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.audit import ClosingHead
+from assent.contracts.conclude import Announcement
 from assent.settings import Settings
 from tests.support.waiting import until
 

@@ -13,30 +13,23 @@ import pytest
 from temporalio.exceptions import ApplicationError
 
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
 from assent.content import Content
-from assent.contracts import (
-    Address,
-    AddressKind,
-    Approvers,
-    DecisionKind,
-    Edit,
-    Grant,
-    Identity,
-    Judged,
-    Outcome,
-    Permission,
-    Plan,
-    Progress,
-    Remember,
-    Request,
-    ResultReview,
-    Risk,
-    Stage,
-    Status,
-    VerdictKind,
-)
-from assent.messages import CardKind, Conclusion, Delivery, Revision, ToolCall
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.approvers import Approvers
+from assent.contracts.conclude import Conclusion
+from assent.contracts.decision import DecisionKind, Judged, Remember, Stage, VerdictKind
+from assent.contracts.deliver import CardKind, Delivery, Revision
+from assent.contracts.execute import ToolCall
+from assent.contracts.grants import Grant
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.outcome import Outcome
+from assent.contracts.permission import Permission, ResultReview
+from assent.contracts.plan import Edit, Plan
+from assent.contracts.request import Request
+from assent.contracts.state import Progress
+from assent.contracts.status import Status
 from assent.payload import canonical_payload, sha256
 from cards import Wording
 from ledger import Ending, Holder, Ledger, MessageKind

@@ -15,7 +15,7 @@ from standardwebhooks import Webhook
 from temporalio.testing import TimeSkipper
 
 from assent import ApprovalHandle, Assent, Outcome
-from assent.messages import ClosingHead
+from assent.contracts.audit import ClosingHead
 from ledger import MessageKind
 from tests.conftest import Service
 from tests.support import servers

@@ -14,10 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
-from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
-from activities.feishu_errors import REFUSED, TOKEN_REFUSED, TRY_AGAIN
-from activities.feishu_token import Granted, Token
-from assent.contracts import Address, AddressKind, Identity
+from activities.feishu.client import Feishu
+from activities.feishu.errors import REFUSED, TOKEN_REFUSED, TRY_AGAIN, FeishuRefused, FeishuUnavailable
+from activities.feishu.token import Granted, Token
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.identity import Identity
 from assent.settings import Settings
 from tests.support.waiting import until
 

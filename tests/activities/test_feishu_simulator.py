@@ -12,8 +12,10 @@ import pytest
 from fastapi import FastAPI
 
 import simulator
-from activities.feishu import Feishu, FeishuRefused, FeishuUnavailable
-from assent.contracts import Address, AddressKind, Identity
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuRefused, FeishuUnavailable
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.identity import Identity
 
 TEAM = Address(kind=AddressKind.CHAT_ID, id="oc_team")
 CARD: dict[str, Any] = {

@@ -18,7 +18,7 @@ from sqlalchemy import text
 
 import activities.cards
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
 from assent import ApprovalHandle, Outcome, names
 from assent.errors import Unavailable
 from cards import Wording

@@ -18,12 +18,15 @@ from temporalio.exceptions import ApplicationError
 from activities import announcements
 from activities.announcements import AnnouncementActivities
 from activities.callback_secrets import CallbackSecrets
-from activities.feishu import Feishu, FeishuUnavailable
-from assent import Outcome, ProbeAnswer, ProbeResult, Registry, ToolContext, ToolResult, http, http_tool
-from assent.contracts import Status
-from assent.http import HttpOutcomeUnknown
-from assent.messages import Announcement, ClosingHead
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuUnavailable
+from assent import Outcome, ProbeAnswer, ProbeResult, Registry, ToolContext, ToolResult, http_tool
+from assent.contracts.audit import ClosingHead
+from assent.contracts.conclude import Announcement
+from assent.contracts.status import Status
 from assent.settings import Settings
+from assent.tools import http
+from assent.tools.http import HttpOutcomeUnknown
 from tests.conftest import ME
 from tests.support.hostile_server import FLOOD, PLAIN, Hostile, Sending, answer, endless, hostile, whole
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from activities.limits import Memory, Pacer, TooLate, Window
+from activities.feishu.pacing import Memory, Pacer, TooLate, Window
 
 
 async def test_whoever_came_first_goes_first() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from assent import ApprovalHandle, Identity, State, names
+from assent import ApprovalHandle, Identity, names
+from assent.types import State
 from tests.conftest import Service
 from tests.support import servers
 from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, buttons, open_feishu_service

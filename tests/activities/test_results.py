@@ -14,8 +14,8 @@ from temporalio.testing import ActivityEnvironment
 from activities.tools import ToolActivities
 from assent import ApprovalHandle
 from assent.content import Content
-from assent.messages import ToolCall
-from assent.tools import registry
+from assent.contracts.execute import ToolCall
+from assent.tools.definition import registry
 from ledger import ClaimState, Ending, Holder, Right
 from tests.conftest import ME, Service
 from tests.support.stepwise import writing

@@ -13,7 +13,7 @@ import pytest
 from temporalio.client import WorkflowExecutionStatus
 
 from assent import ApprovalHandle, names
-from assent.messages import ToolCall
+from assent.contracts.execute import ToolCall
 from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import servers

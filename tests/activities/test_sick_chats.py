@@ -16,13 +16,13 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.worker import Worker
 
 import activities.cards
-import activities.feishu
+import activities.feishu.client
 import simulator
 import workers.approvals
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
 from assent import ApprovalHandle, names
-from assent.tools import registry
+from assent.tools.definition import registry
 from benchmarks import sick
 from cards import Wording
 from simulator.people import Chat as Room
@@ -113,7 +113,7 @@ async def ward(
     monkeypatch.setattr(steps, "_PROMPTLY", timedelta(minutes=10))
     monkeypatch.setattr(steps, "_OUTBOUND_ATTEMPT", timedelta(minutes=10))
     for name in ("_HURRIED", "_SILENT"):
-        monkeypatch.setattr(activities.feishu, name, SLOTS // 2, raising=False)
+        monkeypatch.setattr(activities.feishu.client, name, SLOTS // 2, raising=False)
     monkeypatch.setattr(activities.cards, "_SILENCE", 0.2, raising=False)
     monkeypatch.setattr(activities.cards, "_LONGEST_SILENCE", 1.0, raising=False)
     client = await servers.connect(temporal_address, next(namespaces))

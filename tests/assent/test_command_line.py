@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from assent import ApprovalHandle, ApprovalNotFound, Identity, State, Surface
-from assent.command import Exit, cli
+from assent import ApprovalHandle, ApprovalNotFound, Identity
+from assent.cli.main import Exit, cli
+from assent.types import State, Surface
 from tests.support import servers
 from tests.support.command_line import ME, CommandLine, Finished, call, command_line
 from tests.support.fork_server import spawn

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from assent import ApprovalHandle, State
+from assent import ApprovalHandle
+from assent.types import State
 from tests.conftest import OPERATOR
 from tests.support import servers
 from tests.support.command_line import ME, CommandLine, Terminal, command_line, on_terminal

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from assent import ApprovalHandle, Identity, State
+from assent import ApprovalHandle, Identity
+from assent.types import State
 from tests.support.command_line import ME, CommandLine, Terminal, command_line, on_terminal
 from tests.support.tools import LI_LEI, PEOPLE, marks
 from tests.support.waiting import until

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from assent.cli_policy import explanation
-from assent.command import Exit, cli
-from assent.contracts import Approvers, Execution, Permission
+from assent.cli.main import Exit, cli
+from assent.cli.policy import explanation
+from assent.contracts.approvers import Approvers
+from assent.contracts.permission import Execution, Permission
 from assent.payload import sha256
-from assent.policy import NO_RULES, Rules
+from assent.policy.rules import NO_RULES, Rules
 from tests.support.command_line import CommandLine, call, command_line, shown
 from tests.support.policies import asking, manifest, rule
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from assent import InvalidRequest, Registry, tool
+from assent.arguments.schema import complete
 from assent.payload import canonical_payload, payload_arguments
-from assent.schema import complete
 from tests.support.hypothesis_settings import unhurried
 
 

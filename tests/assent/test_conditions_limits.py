@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from activities.policy import effective_by
-from assent import conditions
-from assent.conditions import Condition, Known, NotEvaluable
-from assent.evaluator import Evaluator
-from assent.policy import Asking, Rules
+from assent.policy import conditions
+from assent.policy.conditions import Condition, Known, NotEvaluable
+from assent.policy.evaluator import Evaluator
+from assent.policy.rules import Asking, Rules
 from tests.conftest import ME
 from tests.support.policies import manifest, rule
 

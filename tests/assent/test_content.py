@@ -16,7 +16,8 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 
 from assent import Outcome, Status
 from assent.content import MAX_ERROR_CHARACTERS, MAX_INLINE_BYTES, Content, describe
-from assent.messages import Recorded, Report, ReportKind
+from assent.contracts.conclude import Recorded
+from assent.contracts.execute import Report, ReportKind
 from assent.payload import sha256
 from tests.support.hypothesis_settings import unhurried
 

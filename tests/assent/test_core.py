@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 
 from assent import Approvers, Identity, core
-from assent.contracts import Decision, DecisionKind, Plan, Status, VerdictKind
+from assent.contracts.decision import Decision, DecisionKind, VerdictKind
+from assent.contracts.execute import Report, ReportKind
+from assent.contracts.plan import Plan
+from assent.contracts.signals import Withdrawal
+from assent.contracts.status import Status
+from assent.contracts.weigh import Weighed
 from assent.core import Planned, Unplanned
-from assent.messages import Report, ReportKind, Weighed, Withdrawal
 from tests.support import policies
 from tests.support.deciding import STRANGER
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from assent.contracts import Outcome, Status
+from assent.contracts.execute import Report, ReportKind
+from assent.contracts.outcome import Outcome
+from assent.contracts.status import Status
 from assent.core import concluded
-from assent.messages import Report, ReportKind
 
 
 def test_an_outcome_does_not_tell_the_hash_of_what_is_sealed() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assent import InvalidRequest
-from assent.fields import MOST_CHARACTERS, Field, FieldKind, fields_of, typed
+from assent.arguments.fields import MOST_CHARACTERS, Field, FieldKind, fields_of, typed
+from assent.arguments.schema import complete
 from assent.payload import canonical_json
-from assent.schema import complete
 from tests.support.form_fields import ARGUMENTS, SCHEMA
 from tests.support.hypothesis_settings import unhurried
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from assent import InvalidTool, ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, http_tool
-from assent import http as module
-from assent.http import HttpOutcomeUnknown
+from assent.tools import http as module
+from assent.tools.http import HttpOutcomeUnknown
 from tests.conftest import ME, OPERATOR, Service
 from tests.support import servers
 from tests.support.http_server import Server, listening

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from assent import InvalidRequest, InvalidTool, Registry, Tool, ToolResult, http_tool
-from assent.http import HttpOutcomeUnknown
-from assent.schema import complete
+from assent.arguments.schema import complete
+from assent.tools.http import HttpOutcomeUnknown
 from tests.support import servers
 from tests.support.http_server import Server, listening
 from tests.support.http_tools import CONTEXT, SECRET

@@ -7,25 +7,16 @@ from typing import Any, cast
 
 import pytest
 
-from assent import (
-    ApprovalHandle,
-    ApprovalNotFound,
-    Approvers,
-    Edit,
-    Identity,
-    Outcome,
-    State,
-    Status,
-    Unavailable,
-    core,
-)
-from assent.contracts import Decision, DecisionKind, Rule, VerdictKind
+from assent import ApprovalHandle, ApprovalNotFound, Approvers, Identity, Outcome, Status, Unavailable, core
+from assent.api.wire import Ending
+from assent.client.reader import LedgerReader
+from assent.client.texts import with_sentence
+from assent.contracts.decision import Decision, DecisionKind, VerdictKind
+from assent.contracts.execute import Report, ReportKind
+from assent.contracts.policy import Rule
 from assent.core import Planned, Unplanned
-from assent.messages import Report, ReportKind
-from assent.reader import LedgerReader
-from assent.temporal_ledger import TemporalLedger
-from assent.texts import with_sentence
-from assent.wire import Ending
+from assent.temporal.ledger import TemporalLedger
+from assent.types import Edit, State
 from tests.support import policies
 
 ASKER, ANN, BOB, CAT = (Identity(open_id=f"ou_{name}", tenant_key="t") for name in ("asker", "ann", "bob", "cat"))

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent import InvalidRequest, Unhashable
-from assent.contracts import Identity
+from assent import InvalidRequest
+from assent.contracts.identity import Identity
 from assent.payload import (
     MAX_DEPTH,
     MAX_EXACT_INTEGER,
@@ -30,6 +30,7 @@ from assent.payload import (
     sha256,
 )
 from assent.persons import Person
+from assent.types import Unhashable
 from tests.support.hypothesis_settings import unhurried
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from assent.conditions import MAX_VALUES, Condition, Known, NotEvaluable
-from assent.contracts import Execution, Identity, Permission, Risk
-from assent.messages import Policy
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.permission import Execution, Permission
+from assent.contracts.policy import Policy
 from assent.payload import canonical_payload, sha256
-from assent.policy import NO_RULES, Asking, InvalidPolicy, Rules
-from assent.policy_file import MAX_BYTES, MAX_RULES
+from assent.policy.conditions import MAX_VALUES, Condition, Known, NotEvaluable
+from assent.policy.file import MAX_BYTES, MAX_RULES, InvalidPolicy
+from assent.policy.rules import NO_RULES, Asking, Rules
 from tests.support.documents import ROOT
 from tests.support.policies import ME, asking, manifest, rule
 
@@ -216,7 +218,7 @@ def test_neither_the_package_nor_a_policy_without_conditions_needs_cel() -> None
     with_condition = rule('when = "true"')
     code = (
         "import sys; sys.modules['cel'] = None\n"
-        "import assent, assent.policy as policy\n"
+        "import assent, assent.policy.rules as policy\n"
         f"assert policy.Rules.parse({rule()!r}).names == ('r',)\n"
         f"try: policy.Rules.parse({with_condition!r})\n"
         "except policy.InvalidPolicy as error: print(error)"

@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import Approvers, Execution, Identity, Permission, Plan, ResultReview, Risk
-from assent.policy import Asking, Effective, Rules, objection
+from assent.contracts.approvers import Approvers
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.permission import Execution, Permission, ResultReview
+from assent.contracts.plan import Plan
+from assent.policy.rules import Asking, Effective, Rules, objection
 from tests.support import policies
 from tests.support.policies import ME, grant, manifest, plan, rule
 

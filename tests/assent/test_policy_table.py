@@ -10,8 +10,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.contracts import Approvers, Identity, Manifest, Permission, Risk
-from assent.policy import Asking, Effective, InvalidPolicy, Rules
+from assent.contracts.approvers import Approvers
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest, Risk
+from assent.contracts.permission import Permission
+from assent.policy.file import InvalidPolicy
+from assent.policy.rules import Asking, Effective, Rules
 from tests.support.hypothesis_settings import unhurried
 from tests.support.policies import manifest
 from tests.support.policy_oracle import Call, Rule, as_toml, expected

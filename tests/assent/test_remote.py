@@ -26,10 +26,10 @@ from assent import (
     Status,
     SyncAssent,
     Unavailable,
-    Unhashable,
     names,
 )
-from assent.remote import HttpDoor
+from assent.api.door import HttpDoor
+from assent.types import Unhashable
 from ledger import Reader
 from tests.conftest import ME
 from tests.support import servers

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from assent import ApprovalHandle, Assent, Identity, InvalidRequest, NotAllowed, State, SyncAssent, Unhashable
+from assent import ApprovalHandle, Assent, Identity, InvalidRequest, NotAllowed, SyncAssent
+from assent.types import State, Unhashable
 from tests.conftest import ME, new_database, open_service
 from tests.support import servers
 from tests.support.simulated_feishu import served

@@ -11,17 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from assent import (
-    ApprovalHandle,
-    Assent,
-    FrozenReview,
-    InvalidRequest,
-    NotAllowed,
-    NotFrozen,
-    RulingRefused,
-    SyncAssent,
-)
-from assent.remote import HttpDoor
+from assent import ApprovalHandle, Assent, InvalidRequest, NotAllowed, SyncAssent
+from assent.api.door import HttpDoor
+from assent.types import FrozenReview, NotFrozen, RulingRefused
 from tests.conftest import ME, OPERATOR
 from tests.support import servers
 from tests.support.simulated_feishu import served

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from temporalio.service import RPCError, RPCStatusCode
 
-from assent import Assent, Identity, InvalidRequest, Unhashable
+from assent import Assent, Identity, InvalidRequest
 from assent.names import approval_workflow
 from assent.payload import MAX_PAYLOAD_BYTES
-from assent.temporal_door import TemporalDoor
+from assent.temporal.door import TemporalDoor
+from assent.types import Unhashable
 from tests.conftest import ME
 from tests.support import servers
 from tests.support.waiting import until

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from assent import strict_json, typed
+from assent import strict_json
+from assent.arguments.fields import _json as typed_in_a_form
+from assent.cli import typed
 from assent.errors import Unhashable
-from assent.fields import _json as typed_in_a_form
 from assent.payload import MAX_DEPTH, canonical_json
 from tests.support.counting import calls
 

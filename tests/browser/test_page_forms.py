@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from playwright.async_api import Locator, Page, expect
 
-from assent.contracts import Identity, Risk
-from assent.fields import typed
+from assent.arguments.fields import typed
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
 from cards import Click, Showing, card, parse_event, result_card
 from simulator import Settings
 from tests.support.cards import WORDING, plan

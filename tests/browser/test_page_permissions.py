@@ -9,8 +9,8 @@ import pytest
 from playwright.async_api import Locator, expect
 
 from assent import Assent
-from assent.remote import HttpDoor
-from assent.wire import MAX_WAIT
+from assent.api.door import HttpDoor
+from assent.api.wire import MAX_WAIT
 from ledger import MessageKind, bundle_slot
 from tests.support.chat_page import LANGUAGES, Album, Asked, Scene, Seat, opened
 from tests.support.feishu_service import REQUESTER

@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import Approvers, DecisionKind, Identity, Judged, Outcome, Risk, Status, Verdict, VerdictKind
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import DecisionKind, Judged, Verdict, VerdictKind
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.outcome import Outcome
+from assent.contracts.status import Status
 from assent.payload import sha256
 from cards import Attachment, Showing, card, overflow, toast, unreadable
 from tests.support.card_rules import objects, plain_texts

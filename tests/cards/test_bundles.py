@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import Approvers, Identity, Outcome, Plan, Risk, Status
+from assent.contracts.approvers import Approvers
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.status import Status
 from cards import BundledCall, Showing, bundle_card, may_be_bundled
 from tests.support.bundles import values
 from tests.support.card_rules import check, markdowns, plain_texts

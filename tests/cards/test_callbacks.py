@@ -13,9 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from activities.feishu.verifier import Refused, Verifier
 from assent import strict_json
-from assent.contracts import DecisionKind, Identity, Stage, Surface
-from cards import Challenge, Click, Event, ForeignClick, Refused, Verifier, parse_event
+from assent.contracts.decision import DecisionKind, Stage
+from assent.contracts.identity import Identity
+from assent.contracts.values import Surface
+from cards import Challenge, Click, Event, ForeignClick, parse_event
 from tests.support.callbacks import (
     APP,
     JSON,
@@ -101,12 +104,12 @@ def test_a_configured_key_needs_no_token() -> None:
 
 
 def test_the_long_connection_proves_itself_but_not_app_and_tenant() -> None:
-    found = SEALED.read(click(header={"token": ""}))
+    found = SEALED.read(json.dumps(click(header={"token": ""})).encode())
     assert isinstance(found, Click)
     assert found.proof == "feishu-connection"
     for header in ({"app_id": "cli_other"}, {"tenant_key": "tenant_2"}, {"event_id": None}):
         with pytest.raises(Refused):
-            SEALED.read(click(header=header))
+            SEALED.read(json.dumps(click(header=header)).encode())
 
 
 def test_other_events_are_handed_on() -> None:

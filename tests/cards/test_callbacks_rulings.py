@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.contracts import Identity, Ruling, RulingKind, Surface
+from assent.contracts.identity import Identity
+from assent.contracts.ruling import Ruling, RulingKind
+from assent.contracts.values import Surface
 from cards import Click, ForeignClick, RulingClick, UnfitRuling, parse_event
 from tests.support.callbacks import JSON, NOW, PLAIN, SEALED, TENANT, VALUE, click, opened
 from tests.support.hypothesis_settings import unhurried
@@ -55,7 +57,7 @@ def test_a_signed_click_on_a_review_is_read() -> None:
 
 
 def test_every_door_reads_it_and_says_what_proves_it() -> None:
-    plain, connected = PLAIN.open({}, json.dumps(event()).encode(), NOW), SEALED.read(event())
+    plain, connected = PLAIN.open({}, json.dumps(event()).encode(), NOW), SEALED.read(json.dumps(event()).encode())
     assert isinstance(plain, RulingClick)
     assert isinstance(connected, RulingClick)
     assert (plain.proof, connected.proof) == ("feishu-token", "feishu-connection")

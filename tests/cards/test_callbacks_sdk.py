@@ -7,7 +7,8 @@ import random
 from asyncio.subprocess import PIPE
 from typing import Any
 
-from cards import Event, Refused, Verifier
+from activities.feishu.verifier import Refused, Verifier
+from cards import Event
 from tests.support.callbacks import APP, NOW, TENANT, TOKEN, body_of, click, signed
 from tests.support.fork_server import spawn
 

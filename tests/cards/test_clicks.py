@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assent.contracts import Decision, DecisionKind, Identity, Remember, Stage
-from assent.fields import typed
+from assent.arguments.fields import typed
+from assent.contracts.decision import Decision, DecisionKind, Remember, Stage
+from assent.contracts.identity import Identity
 from cards import (
     BundleClick,
     Click,

@@ -10,25 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assent.contracts import (
-    Approvers,
-    Edit,
-    Execution,
-    Identity,
-    Outcome,
-    Permission,
-    Plan,
-    Progress,
-    Risk,
-    Rule,
-    Settlement,
-    Status,
-)
-from assent.fields import typed
-from assent.messages import Examined
+from assent.arguments.fields import typed
+from assent.contracts.approvers import Approvers
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.outcome import Outcome
+from assent.contracts.permission import Execution, Permission
+from assent.contracts.plan import Edit, Plan
+from assent.contracts.policy import Rule
+from assent.contracts.review import Examined
+from assent.contracts.ruling import Settlement
+from assent.contracts.state import Progress
+from assent.contracts.status import Status
 from assent.payload import sha256
+from assent.safe import markdown, visible
 from cards import Attachment, ReviewShowing, Showing, card, overflow, review_card, settled_notice
-from cards.safe import markdown, visible
 from tests.support.card_rules import markdowns, objects, plain_texts
 from tests.support.cards import APPROVED, NOW, REJECTED, WORDING, plan
 from tests.support.hostile_texts import ATTACKS, TEXT, asked, kept, storable

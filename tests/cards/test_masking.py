@@ -12,10 +12,15 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, StringConstraints, ValidationError
 from rich.console import Console
 
-from assent import tables
-from assent.contracts import Outcome, Phase, Plan, Risk, State, Status
+from assent.cli import tables
+from assent.contracts.execute import ToolCall
+from assent.contracts.manifest import Risk
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.review import Examined, FrozenCall
+from assent.contracts.state import State
+from assent.contracts.status import Phase, Status
 from assent.masking import MASK, Mask
-from assent.messages import Examined, FrozenCall, ToolCall
 from cards import BundledCall, ReviewShowing, Showing, bundle_card, card, overflow, review_card, settled_notice
 from tests.conftest import ME
 from tests.support.card_rules import check, objects, plain_texts

@@ -8,21 +8,16 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import (
-    Approvers,
-    DecisionKind,
-    Edit,
-    Identity,
-    Outcome,
-    Progress,
-    Remember,
-    Risk,
-    Rule,
-    Status,
-    Verdict,
-    VerdictKind,
-)
-from assent.messages import RevokedKind
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import DecisionKind, Remember, Verdict, VerdictKind
+from assent.contracts.grants import RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Edit
+from assent.contracts.policy import Rule
+from assent.contracts.state import Progress
+from assent.contracts.status import Status
 from assent.payload import canonical_payload, sha256
 from cards import Attachment, Showing, card, overflow, revoked_toast, toast
 from cards.elements import tags, weight

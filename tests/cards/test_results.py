@@ -7,21 +7,17 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import (
-    Approvers,
-    DecisionKind,
-    Fallback,
-    Identity,
-    Outcome,
-    Progress,
-    Stage,
-    Status,
-    Verdict,
-    VerdictKind,
-)
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import DecisionKind, Stage, Verdict, VerdictKind
+from assent.contracts.identity import Identity
+from assent.contracts.outcome import Outcome
+from assent.contracts.permission import Fallback
+from assent.contracts.state import Progress
+from assent.contracts.status import Status
+from assent.masking import Mask
 from assent.payload import sha256
 from cards import Attachment, ResultShowing, result_card, result_overflow, toast
-from cards.masking import mask_of, readable
+from cards.hiding import readable
 from tests.support.cards import APPROVED, NOW, REJECTED, WORDING, buttons, plan, said
 from tests.support.hostile_texts import ATTACKS, asked, kept, storable
 from tests.support.permission_cards import BEN, TWO, by
@@ -106,7 +102,7 @@ def test_sensitive_values_are_hidden_wherever_they_come_back() -> None:
     ],
 )
 def test_what_counts_as_the_same_value(secret: Any, content: Any, hidden: str, seen: str) -> None:
-    masked = readable(json.dumps(content).encode(), mask_of(plan({"api_key": secret})))
+    masked = readable(json.dumps(content).encode(), Mask.of(plan({"api_key": secret})))
     assert hidden not in masked
     assert seen in masked
 

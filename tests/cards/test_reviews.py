@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import Risk, RulingKind, Settlement
-from assent.messages import Examined, Sight
+from assent.contracts.manifest import Risk
+from assent.contracts.review import Examined, Sight
+from assent.contracts.ruling import RulingKind, Settlement
 from cards import ReviewShowing, Showing, review_card
 from tests.support.card_rules import objects, plain_texts
 from tests.support.cards import NOW, WORDING, built, buttons, plan, said

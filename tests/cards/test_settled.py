@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import Identity, Outcome, Plan, Ruled, RuledKind, RulingKind, Settlement, Status
+from assent.contracts.identity import Identity
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.ruling import Ruled, RuledKind, RulingKind, Settlement
+from assent.contracts.status import Status
 from assent.payload import sha256
 from cards import Attachment, Showing, UnfitRuling, overflow, refused_ruling, ruled_toast, settled_notice
 from cards.rulings import _UNFIT

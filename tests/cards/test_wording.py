@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 import cards
-from assent.contracts import Remember, Risk, RulingKind, Status, VerdictKind
+from assent.contracts.decision import Remember, VerdictKind
+from assent.contracts.manifest import Risk
+from assent.contracts.ruling import RulingKind
+from assent.contracts.status import Status
 from cards import Showing, Wording, card
 from cards.wording import Both, Template, _ours
 from tests.support.cards import plan

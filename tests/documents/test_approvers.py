@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from assent import Approvers, Execution, Permission, ResultReview, Tool, tool
-from assent.contracts import Fallback, Plan
+from assent import Approvers, Permission, Tool, tool
+from assent.contracts.permission import Fallback
+from assent.contracts.plan import Plan
 from assent.settings import Settings
-from assent.tools import Registry
+from assent.tools.definition import Registry
+from assent.types import Execution, ResultReview
 from tests.support.documents import APPROVERS, GUARANTEES, ROOT, rows, section
 from workers.sample_requests import SAMPLES
 

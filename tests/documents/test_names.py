@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from assent import Status, VerdictKind, content, errors, payload, tool, tools
-from assent.command import cli
+from assent import Status, content, errors, payload, tool
+from assent.api.problems import Code, problem
+from assent.api.wire import MAX_WAIT, NewApproval, NewRuling
+from assent.cli.main import cli
 from assent.core.cards import FRESH_FOR
-from assent.problems import Code, problem
 from assent.settings import Settings
-from assent.wire import MAX_WAIT, NewApproval, NewRuling
+from assent.tools import definition as tools
+from assent.types import VerdictKind
 from cards.controls import MOST_REASON
 from ledger import Reader
 from simulator import people
@@ -96,7 +98,7 @@ def test_people_and_chats_to_try_it_with_are_there() -> None:
 
 
 def test_start_up_errors_are_said_by_the_code() -> None:
-    code = "".join(path.read_text() for room in ("workers", "assent") for path in (ROOT / room).glob("*.py"))
+    code = "".join(path.read_text() for room in ("workers", "assent") for path in (ROOT / room).rglob("*.py"))
     said = re.findall(r"^\| (`.*?) \|", section(OPERATIONS, "When a process does not start"), re.MULTILINE)
     assert len(said) == 21
     for phrase in re.findall(r"`([^`]+)`", "".join(said)):
@@ -124,6 +126,7 @@ async def test_endpoints_fields_and_errors_are_those_of_the_api(tmp_path: Path) 
         "AssentError",
         "InvalidTool",
         "LedgerNeeded",
+        "MissingExtra",
     }
     assert f"{MAX_WAIT} at most" in section(API, "Waiting")
     assert edge.MAX_BODY == 1_000_000

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
-from assent import conditions, policy_file, schema
-from assent.cli_policy import explanation
-from assent.contracts import Execution, Fallback, Identity, Manifest, ResultReview, Risk
+from assent.arguments import schema
+from assent.cli.policy import explanation
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest, Risk
+from assent.contracts.permission import Execution, Fallback, ResultReview
 from assent.payload import canonical_payload
-from assent.policy import Asking, Rules
+from assent.policy import conditions
+from assent.policy import file as policy_file
+from assent.policy.rules import Asking, Rules
 from assent.settings import Settings
-from assent.tools import Registry, Tool
+from assent.tools.definition import Registry, Tool
 from tests.support.command_line import shown
 from tests.support.documents import ROOT, commands, rows, section, snippets
 
@@ -27,7 +31,7 @@ MATCHERS = {"tools", "requesters", "conversations", "when"}
 @pytest.fixture(scope="module")
 def manifests() -> dict[str, Manifest]:
     """The tools that `make dev` offers, without registering them for other tests."""
-    from assent import tools
+    from assent.tools import definition as tools
 
     before, tools.registry.tools = tools.registry.tools, Registry().tools
     try:

@@ -15,7 +15,7 @@ import yaml
 from click.testing import CliRunner
 
 import assent
-from assent.command import cli
+from assent.cli.main import cli
 from tests.support import chromium
 from tests.support.documents import CONTRIBUTING, README, ROOT, commands, section
 from tests.support.skips import NO_BROWSER

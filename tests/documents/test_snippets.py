@@ -25,28 +25,19 @@ from standardwebhooks import WebhookVerificationError
 from activities.announcements import AnnouncementActivities
 from activities.callback_secrets import CallbackSecrets
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
 from activities.review_cards import ReviewCards
-from assent import (
-    ApprovalHandle,
-    Assent,
-    Decision,
-    Execution,
-    Identity,
-    Outcome,
-    ResultReview,
-    Ruled,
-    Ruling,
-    errors,
-    names,
-    tools,
-)
-from assent.contracts import Manifest
-from assent.messages import Announcement, ClosingHead
+from assent import ApprovalHandle, Assent, Decision, Identity, Outcome, errors, names
+from assent.contracts.audit import ClosingHead
+from assent.contracts.conclude import Announcement
+from assent.contracts.manifest import Manifest
 from assent.payload import canonical_payload
-from assent.policy import Asking, Rules
+from assent.policy.rules import Asking, Rules
 from assent.settings import Settings
-from assent.tools import Registry, Tool
+from assent.temporal import search
+from assent.tools import definition as tools
+from assent.tools.definition import Registry, Tool
+from assent.types import Execution, ResultReview, Ruled, Ruling
 from cards import Wording
 from ledger import Ledger, Reader
 from ledger.engine import open_engine
@@ -442,7 +433,7 @@ async def test_saved_views_can_be_queried(documented: Service) -> None:
     assert len(queries) > 5
     for query in queries:
         await documented.client.count_workflows(query)
-    assert {key.name for key in names.SEARCH_ATTRIBUTES} == set(re.findall(r"`(Assent\w+)`", OPERATIONS.read_text()))
+    assert {key.name for key in search.SEARCH_ATTRIBUTES} == set(re.findall(r"`(Assent\w+)`", OPERATIONS.read_text()))
 
 
 async def test_sql_can_be_asked(documented: Service) -> None:

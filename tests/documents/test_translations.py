@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from assent import VerdictKind
+from assent.types import VerdictKind
 from tests.support.documents import FEISHU, README, ROOT, commands, rows, section, snippets, without_code
 
 PAIRS = {README: ROOT / "README.zh-CN.md", FEISHU: ROOT / "docs" / "feishu.zh-CN.md"}

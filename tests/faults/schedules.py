@@ -14,7 +14,7 @@ from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError
 
 from assent import Outcome, names
-from assent.contracts import RuledKind
+from assent.contracts.ruling import RuledKind
 from assent.errors import AssentError, ConversationBusy, Unavailable
 from tests.conftest import OPERATOR, Service
 from tests.faults.plans import LINGERING, Asked, Blow, Plan

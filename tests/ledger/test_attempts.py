@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text, update
 
-from assent import Surface
 from assent.content import Content
-from assent.contracts import Plan, Ruled, Ruling, RulingKind
-from assent.messages import AuditEvent, Examination, FrozenCall, Report, ReportKind, ToolCall
+from assent.contracts.audit import AuditEvent
+from assent.contracts.execute import Report, ReportKind, ToolCall
+from assent.contracts.plan import Plan
+from assent.contracts.review import Examination, FrozenCall
+from assent.contracts.ruling import Ruled, Ruling, RulingKind
+from assent.types import Surface
 from ledger import ClaimState, Ending, Holder, Ledger, Right, attempts, audit
 from ledger.clock import database_now
 from ledger.schema import approvals

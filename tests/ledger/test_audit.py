@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from assent import Identity, Outcome, Status, Surface
-from assent.contracts import Request
-from assent.messages import AuditBatch, Conclusion
+from assent import Identity, Outcome, Status
+from assent.contracts.audit import AuditBatch
+from assent.contracts.conclude import Conclusion
+from assent.contracts.request import Request
+from assent.types import Surface
 from ledger import Ledger, audit, verifying
 from tests.conftest import ME, Service, new_database
 from tests.support.audit_entries import NOW, conclusion, entry

@@ -13,10 +13,14 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from assent import Outcome, RulingKind, Status, Surface
-from assent.contracts import DecisionKind, Remember, Request
-from assent.messages import AuditBatch, AuditEntry, AuditEvent, Conclusion, Remembering
+from assent import Outcome, Status
+from assent.contracts.audit import AuditBatch, AuditEntry, AuditEvent
+from assent.contracts.conclude import Conclusion
+from assent.contracts.decision import DecisionKind, Remember
+from assent.contracts.grants import Remembering
+from assent.contracts.request import Request
 from assent.payload import canonical_json, sha256
+from assent.types import RulingKind, Surface
 from ledger import Ledger, crosscheck
 from tests.conftest import ME, new_database
 from tests.support.environment import worker_environment

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import select, text
 
 from assent.content import Content
-from assent.contracts import Status
-from assent.messages import ReportKind, ToolCall
+from assent.contracts.execute import ReportKind, ToolCall
+from assent.contracts.status import Status
 from ledger import ClaimState, Ending, Ledger, Refused, Right, claims, requesters
 from ledger.schema import late_results
 from ledger.statements import Statement

@@ -18,7 +18,7 @@ from tests.support.fork_server import spawn
 _DIES = """
 import asyncio, functools, os, signal, sqlite3, sys
 from datetime import timedelta
-from assent.contracts import Request
+from assent.contracts.request import Request
 from ledger import Ledger, approvals
 from tests.support.ledgers import ME, NOW
 

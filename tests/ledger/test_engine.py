@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 from sqlalchemy import text
 
-from assent.contracts import Request
+from assent.contracts.request import Request
 from ledger import Ledger, OutOfReach, migrate, postgresql, verifying
 from ledger.engine import Connection
 from ledger.schema import VERSION

@@ -9,9 +9,15 @@ from typing import Any
 
 import pytest
 
-from assent import Identity, Risk
-from assent.contracts import DecisionKind, Grant, Plan, Remember, Status, Surface
-from assent.messages import AuditEvent, Remembering, ReportKind, RevokedKind, ToolCall
+from assent import Identity
+from assent.contracts.audit import AuditEvent
+from assent.contracts.decision import DecisionKind, Remember
+from assent.contracts.execute import ReportKind, ToolCall
+from assent.contracts.grants import Grant, Remembering, RevokedKind
+from assent.contracts.plan import Plan
+from assent.contracts.status import Status
+from assent.contracts.values import Surface
+from assent.types import Risk
 from ledger import ClaimState, Ending, Ledger, Reader, Right, claims, grants
 from tests.conftest import new_database
 from tests.support.ledgers import ME, NOW, SOMEONE, arguments_of, edited, ended, holder, propose

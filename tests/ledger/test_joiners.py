@@ -12,11 +12,15 @@ import pytest
 from sqlalchemy import text
 from temporalio.client import WorkflowUpdateStage
 
-from assent import ApprovalHandle, InvalidRequest, RulingKind, names
+from assent import ApprovalHandle, InvalidRequest, names
+from assent.client.door import parse_request
 from assent.content import Content
-from assent.contracts import Plan, Ruled, Ruling, Status
-from assent.door import parse_request
-from assent.messages import Examination, FrozenCall, ReportKind, Telling, ToolCall
+from assent.contracts.execute import ReportKind, ToolCall
+from assent.contracts.plan import Plan
+from assent.contracts.review import Examination, FrozenCall, Telling
+from assent.contracts.ruling import Ruled, Ruling
+from assent.contracts.status import Status
+from assent.types import RulingKind
 from ledger import ClaimState, Ending, Ledger
 from tests.conftest import ME, OPERATOR, Service, new_database
 from tests.support.frozen_calls import frozen

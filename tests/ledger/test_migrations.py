@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import text
 
 from assent.content import Content
-from assent.messages import AuditBatch, AuditEntry, AuditEvent, ToolCall
+from assent.contracts.audit import AuditBatch, AuditEntry, AuditEvent
+from assent.contracts.execute import ToolCall
 from assent.payload import canonical_json, sha256
 from ledger import ClaimState, Ending, Ledger
 from ledger.migrate import upgrade

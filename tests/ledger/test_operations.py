@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Float, Integer, LargeBinary, Text, bindparam, select, text, update
 
-from assent.contracts import Status
+from assent.contracts.status import Status
 from ledger import Ledger, OutOfReach, Refused, audit, sqlite
 from ledger.engine import Connection, Engine, open_engine
 from ledger.schema import conversations, metadata

@@ -11,8 +11,9 @@ from sqlalchemy import select
 
 from assent import Identity
 from assent.content import Content
-from assent.contracts import Plan, WhenPending
-from assent.messages import Report, ReportKind, ToolCall
+from assent.contracts.execute import Report, ReportKind, ToolCall
+from assent.contracts.plan import Plan
+from assent.contracts.request import WhenPending
 from assent.persons import Likeness, Person
 from ledger import ClaimState, Ending, Ledger, Right
 from ledger.persons import learn

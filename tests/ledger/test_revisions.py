@@ -13,21 +13,16 @@ from sqlalchemy import text, update
 
 from assent import Identity
 from assent.content import Content
-from assent.contracts import (
-    Address,
-    AddressKind,
-    Decision,
-    DecisionKind,
-    Judged,
-    Permission,
-    Plan,
-    Remember,
-    Request,
-    Stage,
-    Status,
-    VerdictKind,
-)
-from assent.messages import AuditEntry, AuditEvent, Prepared, Remembering, ReportKind, ToolCall
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.decision import Decision, DecisionKind, Judged, Remember, Stage, VerdictKind
+from assent.contracts.execute import ReportKind, ToolCall
+from assent.contracts.grants import Remembering
+from assent.contracts.permission import Permission
+from assent.contracts.plan import Plan
+from assent.contracts.prepare import Prepared
+from assent.contracts.request import Request
+from assent.contracts.status import Status
 from ledger import ClaimState, Ending, Ledger, MessageKind, Reader, Right, Shown, Slot, Twin
 from ledger.schema import claims, revisions
 from tests.conftest import new_database

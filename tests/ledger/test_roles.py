@@ -18,9 +18,10 @@ import pytest
 from sqlalchemy import text
 from temporalio.client import Client
 
-from assent import Assent, Identity, Risk, tool
+from assent import Assent, Identity, tool
 from assent.settings import Settings
-from assent.tools import Registry, registry
+from assent.tools.definition import Registry, registry
+from assent.types import Risk
 from ledger import Ledger, LedgerError, Reader, roles
 from ledger.schema import metadata
 from tests.conftest import HEARTBEAT, ME, OPERATOR, new_database

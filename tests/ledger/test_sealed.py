@@ -11,8 +11,15 @@ import pytest
 
 from assent import Identity
 from assent.content import Content
-from assent.contracts import Permission, Plan, Risk, Ruling, RulingKind, Settlement, Status
-from assent.messages import AuditEntry, AuditEvent, Examination, FrozenCall, Release, Report, ReportKind, ToolCall
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.execute import Report, ReportKind, ToolCall
+from assent.contracts.manifest import Risk
+from assent.contracts.permission import Permission
+from assent.contracts.plan import Plan
+from assent.contracts.release import Release
+from assent.contracts.review import Examination, FrozenCall
+from assent.contracts.ruling import Ruling, RulingKind, Settlement
+from assent.contracts.status import Status
 from assent.payload import sha256
 from ledger import ClaimState, Ending, Ledger
 from tests.conftest import new_database

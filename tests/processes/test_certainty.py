@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from assent import ApprovalHandle, RulingKind, RulingRefused, names
-from assent.contracts import Ruling
-from assent.tools import registry
+from assent import ApprovalHandle, names
+from assent.contracts.ruling import Ruling
+from assent.tools.definition import registry
+from assent.types import RulingKind, RulingRefused
 from tests.conftest import ME, OPERATOR, Service, accepted, new_database, open_service
 from tests.support import servers
 from tests.support.stepped_clock import SteppedClock

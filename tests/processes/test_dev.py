@@ -21,12 +21,12 @@ import pytest
 from click.testing import CliRunner
 
 from assent import Assent, Identity
-from assent.command import cli
+from assent.cli.main import cli
 from tests.support import servers
 from tests.support.environment import worker_environment
 from tests.support.feishu_service import buttons
 from workers import api, webhook
-from workers.dev import Place
+from workers.dev import Installation
 
 ME = Identity(open_id="ou_requester")
 
@@ -219,7 +219,7 @@ def test_the_ports_are_those_that_the_documents_name_unless_others_are_chosen(
     chosen = ("DEV_PORT", "DEV_UI_PORT", "DEV_CHAT_PORT", "DEV_API_PORT", "DEV_WEBHOOK_PORT", "FEISHU_APP_ID", "TOOLS")
     for name in chosen:
         monkeypatch.delenv(f"ASSENT_{name}", raising=False)
-    place = Place.of_environment()
+    place = Installation.of_environment()
     assert place.ports == (7233, 8233, 8400, 8500, 8501)
     assert (place.api_port, place.webhook_port) == (api.PORT, webhook.PORT) == (8500, 8501)
     assert place.api == "http://127.0.0.1:8500"
@@ -227,4 +227,4 @@ def test_the_ports_are_those_that_the_documents_name_unless_others_are_chosen(
     assert told["SIMULATOR_CALLBACK_URL"] == "http://127.0.0.1:8501/feishu/callback"
     assert {shortcut["url"] for shortcut in json.loads(told["SIMULATOR_SHORTCUTS"])} == {f"{place.api}/v1/approvals"}
     monkeypatch.setenv("ASSENT_DEV_API_PORT", "9500")
-    assert Place.of_environment().ports == (7233, 8233, 8400, 9500, 8501)
+    assert Installation.of_environment().ports == (7233, 8233, 8400, 9500, 8501)

@@ -25,7 +25,7 @@ from tests.support.http_server import Server, listening
 from tests.support.slow_requests import door
 from tests.support.waiting import until
 from workers import dev, ui_guard
-from workers.dev import Place
+from workers.dev import Installation
 from workers.edge import Edge
 
 EVIL = "evil.example"
@@ -40,7 +40,7 @@ START = {"workflowType": {"name": "X"}, "taskQueue": {"name": "q"}, "requestId":
 class ReachableDev:
     """What of `make dev` a browser can reach, and a server in the agents' place that counts who asks."""
 
-    place: Place
+    place: Installation
     http_port: int
     agents: Server
     browser: Browser
@@ -63,7 +63,7 @@ async def living(directory: Path) -> AsyncIterator[ReachableDev]:
         for name in ports:
             ports[name] = servers.free_port()
         api_port = int(agents.url.rpartition(":")[2])
-        place = Place(directory, ports[""], ports["UI_"], ports["CHAT_"], api_port, ports["WEBHOOK_"], "t" * 32)
+        place = Installation(directory, ports[""], ports["UI_"], ports["CHAT_"], api_port, ports["WEBHOOK_"], "t" * 32)
         behind = dev._apart()
         commands = {
             "temporal": dev._temporal(place, behind),
@@ -83,11 +83,11 @@ async def living(directory: Path) -> AsyncIterator[ReachableDev]:
         yield ReachableDev(place, await _http_port(processes[0].pid, place, behind), agents, browser)
 
 
-def _started(command: list[str], place: Place) -> subprocess.Popen[bytes]:
+def _started(command: list[str], place: Installation) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env=place.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-async def _http_port(pid: int, place: Place, behind: tuple[str, int]) -> int:
+async def _http_port(pid: int, place: Installation, behind: tuple[str, int]) -> int:
     """Where Temporal's HTTP API listens: the port that answers to HTTP."""
     found: list[int] = []
 
@@ -222,7 +222,7 @@ async def test_our_own_pages_work(reachable: ReachableDev) -> None:
 
 
 def test_secrets_are_of_this_installation_and_its_owner(tmp_path: Path) -> None:
-    places = [Place(tmp_path / name, 1, 2, 3, 4, 5, "t") for name in ("a", "b", "a")]
+    places = [Installation(tmp_path / name, 1, 2, 3, 4, 5, "t") for name in ("a", "b", "a")]
     one, other, again = (place.environment for place in places)
     for name in ("APP_SECRET", "ENCRYPT_KEY", "VERIFICATION_TOKEN"):
         assert one[f"ASSENT_FEISHU_{name}"] == one[f"SIMULATOR_{name}"] == again[f"SIMULATOR_{name}"]

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from assent.content import Content
-from assent.contracts import Outcome, Status
-from assent.messages import AuditEvent, Conclusion, ReportKind
+from assent.contracts.audit import AuditEvent
+from assent.contracts.conclude import Conclusion
+from assent.contracts.execute import ReportKind
+from assent.contracts.outcome import Outcome
+from assent.contracts.status import Status
 from ledger import ClaimState, Ending, Ledger
 from tests.faults import report
 from tests.faults.environments import SAMPLED, Environment, Workspace

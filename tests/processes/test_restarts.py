@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from assent import ApprovalHandle, Decision, DecisionKind, Identity, Stage, State, Verdict
+from assent import ApprovalHandle, Decision, Identity
+from assent.types import DecisionKind, Stage, State, Verdict
 from tests.conftest import ME, new_database, open_service
 from tests.support import servers
 from tests.support.tools import CHIEFS, PEOPLE, marks

@@ -6,8 +6,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from assent import ApprovalHandle, Identity, State, names
-from assent.awaiting import INBOX_REPLY, Enquiry, inbox_reply_workflow
+from assent import ApprovalHandle, Identity, names
+from assent.contracts.inbox import Enquiry
+from assent.names import INBOX_REPLY, inbox_reply_workflow
+from assent.types import State
 from ledger import MessageKind
 from tests.conftest import ME, OPERATOR, Service
 from tests.recording.card_histories import CARD_PATHS, CardPath

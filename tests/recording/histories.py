@@ -19,10 +19,11 @@ from sqlalchemy import text
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from assent import ApprovalConflict, ApprovalHandle, ConversationBusy, Decision, DecisionKind, Identity, names
-from assent.contracts import Request
+from assent import ApprovalConflict, ApprovalHandle, ConversationBusy, Decision, Identity, names
+from assent.contracts.request import Request
 from assent.core import Asked
 from assent.payload import canonical_payload, sha256
+from assent.types import DecisionKind
 from tests.conftest import ME, OPERATOR, Service, new_database, open_service
 from tests.recording.card_histories import CARD_PATHS
 from tests.recording.consent_histories import CONSENT_PATHS

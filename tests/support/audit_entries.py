@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from assent import Outcome, Status
-from assent.messages import AuditEntry, AuditEvent, Conclusion
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.conclude import Conclusion
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 

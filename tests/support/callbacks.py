@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 from hypothesis import strategies as st
 
-from cards import BundleClick, Challenge, Click, Event, ForeignClick, RevokeClick, RulingClick, Verifier
+from activities.feishu.verifier import Verifier
+from cards import BundleClick, Challenge, Click, Event, ForeignClick, RevokeClick, RulingClick
 
 NOW = datetime(2026, 3, 15, 13, 42, tzinfo=UTC)
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from assent.contracts import Approvers, DecisionKind, Identity, Judged, Plan, Risk, VerdictKind
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import DecisionKind, Judged, VerdictKind
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.plan import Plan
 from assent.payload import canonical_payload, sha256
 from cards import Showing, Wording, card
 from tests.support.card_rules import check, markdowns, objects, plain_texts

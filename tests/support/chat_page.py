@@ -21,7 +21,7 @@ from temporalio.client import Client
 
 import simulator
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
 from cards import Wording
 from ledger import Reader
 from tests.conftest import HEARTBEAT, Service, new_database, open_service
@@ -33,9 +33,9 @@ from tests.support.servers import free_port
 from tests.support.simulated_feishu import served
 from tests.support.web import write_tokens
 from tests.support.worker_processes import Process
-from workers import api, webhook
+from workers import api, callbacks, webhook
 from workers.approvals import approvals_worker, outbound_worker
-from workers.dev import Place
+from workers.dev import Installation
 
 PATIENCE = 30_000
 """Milliseconds that a busy machine may need for anything on the page."""
@@ -258,7 +258,7 @@ class Scene:
 @asynccontextmanager
 async def opened(client: Client, address: str, directory: Path) -> AsyncIterator[Scene]:
     """Everything that `make dev` starts, on the test run's Temporal: its own page, buttons, webhook and tools."""
-    place = Place(directory, 0, free_port(), free_port(), free_port(), free_port(), "secret-agent")
+    place = Installation(directory, 0, free_port(), free_port(), free_port(), free_port(), "secret-agent")
     async with AsyncExitStack() as stack:
         url = await new_database("sqlite", directory)
         tokens = write_tokens(directory)
@@ -267,7 +267,7 @@ async def opened(client: Client, address: str, directory: Path) -> AsyncIterator
         assert feishu is not None
         stack.push_async_callback(feishu.close)
         # On a busy machine a click may take longer than the platform's patience; how that ends is tested elsewhere.
-        stack.enter_context(patch.object(webhook, "_CLICK_WITHIN", PATIENCE / 1000))
+        stack.enter_context(patch.object(callbacks, "_ANSWER_WITHIN", PATIENCE / 1000))
         told = simulator.Settings.from_environment(place.environment)
         assert told.app_id == APP["app_id"]
         told = replace(told, **APP, click_timeout=PATIENCE / 1000)  # its own secrets are random

@@ -8,11 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from assent import Approvers, Identity, Risk
+from assent import Approvers, Identity
 from assent.content import Content
-from assent.contracts import Plan, Request
-from assent.messages import Closing, ToolCall
+from assent.contracts.execute import Closing, ToolCall
+from assent.contracts.plan import Plan
+from assent.contracts.request import Request
 from assent.payload import canonical_payload, idempotency_key, scope_key, sha256
+from assent.types import Risk
 from ledger import ClaimState, Ending, Holder, Ledger
 from tests.conftest import new_database
 

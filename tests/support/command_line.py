@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from assent import ApprovalHandle, Identity
-from assent.cli import Answer
+from assent.cli.common import Answer
 from tests.conftest import Service, new_database, open_service
 from tests.support import servers
 from tests.support.environment import worker_environment

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from assent import ApprovalHandle, Identity, Verdict
+from assent import ApprovalHandle, Identity
+from assent.types import Verdict
 
 STRANGER = Identity(open_id="ou_stranger")
 

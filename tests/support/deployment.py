@@ -26,7 +26,7 @@ from tests.support.tools import marks
 from tests.support.waiting import until
 from tests.support.web import write_tokens
 from tests.support.worker_processes import Process
-from workers import webhook
+from workers import callbacks, webhook
 
 WORDING = Wording.load()
 
@@ -294,7 +294,7 @@ async def opened_feishu_service_with_webhook(
     client = await connect(address, namespace)
     async with AsyncExitStack() as stack:
         if patience is not None:
-            stack.enter_context(patch.object(webhook, "_CLICK_WITHIN", patience))
+            stack.enter_context(patch.object(callbacks, "_ANSWER_WITHIN", patience))
             platform["click_timeout"] = patience * 2
         app = simulator.create_app(simulator.Settings(**APP, **platform))
         chat = Seen(await stack.enter_async_context(served(app)))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from assent.contracts import RulingKind, Settlement, Surface
-from assent.messages import Examined, LateResult, Sight
+from assent.contracts.review import Examined, LateResult, Sight
+from assent.contracts.ruling import RulingKind, Settlement
+from assent.contracts.values import Surface
 from tests.conftest import ME
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

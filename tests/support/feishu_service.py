@@ -14,8 +14,9 @@ from fastapi import FastAPI, Request, Response
 from temporalio.client import Client
 
 import simulator
-from assent import ApprovalHandle, Decision, DecisionKind, Identity, Outcome, Remember, Stage
-from assent.contracts import Surface
+from assent import ApprovalHandle, Decision, Identity, Outcome
+from assent.contracts.values import Surface
+from assent.types import DecisionKind, Remember, Stage
 from ledger import MessageKind, Slot
 from tests.conftest import Service, new_database, open_service
 from tests.support.patience import PATIENCE

@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from assent.schema import complete
-from assent.tools import Registry, tool
+from assent.arguments.schema import complete
+from assent.tools.definition import Registry, tool
 
 
 class Line(BaseModel):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import uuid
 
-from assent import RulingKind
-from assent.contracts import Plan, Ruling, Status
-from assent.messages import Examination, FrozenCall, Report, ReportKind, ToolCall
+from assent.contracts.execute import Report, ReportKind, ToolCall
+from assent.contracts.plan import Plan
+from assent.contracts.review import Examination, FrozenCall
+from assent.contracts.ruling import Ruling
+from assent.contracts.status import Status
+from assent.types import RulingKind
 from ledger import ClaimState, Ending, Ledger
 from tests.conftest import ME, OPERATOR
 from tests.support.ledgers import NOW, ended, holder, propose

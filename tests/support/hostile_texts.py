@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from assent.contracts import Plan
+from assent.contracts.plan import Plan
 from assent.payload import sha256
 from tests.support.card_rules import check, markdowns, plain_texts
 from tests.support.cards import plan

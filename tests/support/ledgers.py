@@ -7,11 +7,16 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from assent import Approvers, Identity, Risk
-from assent.contracts import Edit, Outcome, Plan, Request, Status, WhenPending
-from assent.messages import Closing, Conclusion, ToolCall
+from assent import Approvers, Identity
+from assent.contracts.conclude import Conclusion
+from assent.contracts.execute import Closing, ToolCall
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Edit, Plan
+from assent.contracts.request import Request, WhenPending
+from assent.contracts.status import Status
 from assent.payload import canonical_payload, idempotency_key, scope_key, scope_of, sha256
 from assent.persons import Person
+from assent.types import Risk
 from ledger import Holder, Ledger
 
 NOW = datetime.now(UTC)

@@ -11,8 +11,12 @@ from typing import Any
 
 from temporalio.worker._workflow import _WorkflowWorker
 
-from assent import handle, remote, temporal_door, temporal_reviews
-from workers import approvals_api, desk
+from assent.api import door as remote
+from assent.client import handle
+from assent.temporal import door as temporal_door
+from assent.temporal import reviews as temporal_reviews
+from workers import api_context as desk
+from workers import approvals_api
 
 PATIENCE = timedelta(minutes=2)
 """How long a verdict is waited for where there has to be one."""

@@ -5,7 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from assent.contracts import Approvers, DecisionKind, Execution, Grant, Identity, Judged, Permission, Remember, Risk
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import DecisionKind, Judged, Remember
+from assent.contracts.grants import Grant
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.permission import Execution, Permission
 from tests.support.cards import APPROVED, NOW
 
 ANN, BEN, CAT, DAN = (Identity(open_id=f"ou_{name}") for name in ("ann", "ben", "cat", "dan"))

@@ -5,9 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from assent.contracts import Approvers, DecisionKind, Grant, Identity, Manifest, Plan, Remember, Request, Risk
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import DecisionKind, Remember
+from assent.contracts.grants import Grant
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest, Risk
+from assent.contracts.plan import Plan
+from assent.contracts.request import Request
 from assent.payload import canonical_payload, sha256
-from assent.policy import Asking
+from assent.policy.rules import Asking
 
 ME = Identity(open_id="ou_me", tenant_key="t")
 

@@ -6,7 +6,7 @@ import json
 from datetime import timedelta
 from typing import Any
 
-from assent.contracts import Status
+from assent.contracts.status import Status
 from assent.payload import sha256
 from cards import ResultShowing
 from tests.support.cards import NOW, plan

@@ -5,8 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from assent.contracts import Identity, Plan, RulingKind, Settlement, Surface
-from assent.messages import Examined, FrozenCall, LateResult, Sight, ToolCall
+from assent.contracts.execute import ToolCall
+from assent.contracts.identity import Identity
+from assent.contracts.plan import Plan
+from assent.contracts.review import Examined, FrozenCall, LateResult, Sight
+from assent.contracts.ruling import RulingKind, Settlement
+from assent.contracts.values import Surface
 from cards import ReviewShowing, review_card
 from tests.support.card_rules import check
 from tests.support.cards import NOW, WORDING, plan

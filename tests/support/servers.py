@@ -15,7 +15,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
 
-from assent import names
+from assent.temporal import search
 from tests.support.waiting import until
 
 NAMESPACES = 144
@@ -67,7 +67,7 @@ class TemporalServer:
         self.address = f"127.0.0.1:{self.port}"
         self._file = file
         self._namespaces = namespaces
-        self._attributes = () if bare else names.SEARCH_ATTRIBUTES
+        self._attributes = () if bare else search.SEARCH_ATTRIBUTES
         self._settings = [*_SETTINGS, *settings]
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -11,19 +11,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from assent import (
-    Approvers,
-    Execution,
-    Identity,
-    Permission,
-    ProbeAnswer,
-    ProbeResult,
-    ResultReview,
-    ToolContext,
-    ToolOutcome,
-    ToolResult,
-    tool,
-)
+from assent import Approvers, Identity, Permission, ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResult, tool
+from assent.types import Execution, ResultReview
 
 LI_LEI = Identity(open_id="ou_lilei", union_id="on_lilei")
 HAN_MEIMEI = Identity(open_id="ou_han")

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.padding import PKCS7
 from fastapi import FastAPI
 
 from assent import Assent
-from assent.remote import HttpDoor
+from assent.api.door import HttpDoor
 from ledger import Reader
 from tests.conftest import Service, new_database, open_service
 from tests.support import servers

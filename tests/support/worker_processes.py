@@ -10,7 +10,8 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from assent import ApprovalHandle, Assent, State, names
+from assent import ApprovalHandle, Assent, names
+from assent.types import State
 from ledger import Ledger
 from tests.conftest import HEARTBEAT, ME, Service, accepted
 from tests.support.environment import ROOT, worker_environment

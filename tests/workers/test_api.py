@@ -491,7 +491,7 @@ async def test_a_fault_is_told_without_a_word_of_what_was_sent(
     async def broken(*_: object) -> None:
         raise KeyError(secret)
 
-    monkeypatch.setattr("assent.temporal_door.TemporalDoor.tools", broken)
+    monkeypatch.setattr("assent.temporal.door.TemporalDoor.tools", broken)
     async with web.http() as http:
         answer = await http.get("/v1/tools")
     assert is_problem(answer, 500, "fault")

@@ -12,7 +12,8 @@ import pytest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from assent import Assent, DecisionKind, Identity, Stage, Verdict, VerdictKind
+from assent import Assent, Identity
+from assent.types import DecisionKind, Stage, Verdict, VerdictKind
 from cards import Click, Wording
 from tests.conftest import ME
 from tests.support import servers

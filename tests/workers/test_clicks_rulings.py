@@ -12,20 +12,8 @@ import pytest
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 
-from assent import (
-    ApprovalInterrupted,
-    ApprovalNotFound,
-    Assent,
-    Identity,
-    NotFrozen,
-    Ruled,
-    RuledKind,
-    Ruling,
-    RulingKind,
-    RulingRefused,
-    Settlement,
-    Surface,
-)
+from assent import ApprovalInterrupted, ApprovalNotFound, Assent, Identity
+from assent.types import NotFrozen, Ruled, RuledKind, Ruling, RulingKind, RulingRefused, Settlement, Surface
 from cards import RulingClick, Wording
 from tests.conftest import OPERATOR
 from tests.support import servers

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from assent.contracts import DecisionKind, Judged, Phase, Stage, State, VerdictKind
+from assent.contracts.decision import DecisionKind, Judged, Stage, VerdictKind
+from assent.contracts.state import State
+from assent.contracts.status import Phase
 from tests.conftest import ME
-from workers.desk import told
+from workers.api_context import told
 from workers.tokens import Agent
 
 

@@ -16,9 +16,10 @@ import pytest
 from pydantic import SecretStr
 
 from activities.callback_secrets import CallbackSecrets
-from assent import Assent, LedgerNeeded, names
-from assent.reader import CHUNK, Stored
+from assent import Assent, names
+from assent.client.reader import CHUNK, Stored
 from assent.settings import Settings
+from assent.types import LedgerNeeded
 from assent.watched import Watched
 from ledger import Reader
 from tests.conftest import ME, OPERATOR, Service

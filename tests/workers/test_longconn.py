@@ -11,6 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,8 +19,9 @@ import pytest
 from fastapi import FastAPI
 
 import simulator
+from activities.feishu.verifier import Verifier
 from assent.settings import Settings
-from cards import Verifier, Wording
+from cards import Wording
 from tests.conftest import Service, new_database, open_service
 from tests.support import servers
 from tests.support.environment import ROOT, worker_environment
@@ -29,7 +31,8 @@ from tests.support.simulated_feishu import served
 from tests.support.waiting import until
 from tests.support.worker_processes import Process
 from workers import longconn, process
-from workers.longconn import Deaf, Desk, Line
+from workers.callbacks import Callbacks
+from workers.longconn import ConnectionLost, ConnectionThread
 
 if TYPE_CHECKING:
     from workers.lark import Connection
@@ -61,17 +64,17 @@ class Sdk:
 
 
 @asynccontextmanager
-async def line_with(answer: longconn.Answering | None = None) -> AsyncIterator[tuple[Line, Sdk]]:
+async def line_with(answer: longconn.Answering | None = None) -> AsyncIterator[tuple[ConnectionThread, Sdk]]:
     made: list[Sdk] = []
 
-    def dial(_: Line) -> Connection:
+    def dial(_: ConnectionThread) -> Connection:
         made.append(Sdk())
         return cast("Connection", made[0])
 
     async def nothing(_: bytes) -> None:
         return None
 
-    line = Line(answer or nothing, dial)
+    line = ConnectionThread(answer or nothing, dial)
     line.start()
     await until(lambda: _true(made and made[0].loop.is_running()))
     yield line, made[0]
@@ -113,7 +116,7 @@ async def test_a_thread_that_dies_is_noticed() -> None:
 async def test_a_broken_line_ends_the_process_with_a_sentence() -> None:
     async with line_with() as (line, sdk):
         line.ended("ClientException: 403")
-        with pytest.raises(Deaf, match="403"):
+        with pytest.raises(ConnectionLost, match="403"):
             await longconn.serve(line)
         assert sdk.hung_up.is_set()
 
@@ -127,9 +130,9 @@ async def test_without_an_app_it_does_not_start() -> None:
 
 
 @pytest.fixture
-def desk() -> Desk:
+def connection() -> longconn.Answering:
     verifier = Verifier(app_id="cli_assent", tenant_key="tenant_1", encrypt_key="k", verification_token=None)
-    return Desk(cast("Any", None), verifier, Wording.load())
+    return partial(longconn.answer, verifier, Callbacks(cast("Any", None), Wording.load()))
 
 
 def envelope(event_type: str, event: dict[str, Any], **header: str) -> bytes:
@@ -137,19 +140,21 @@ def envelope(event_type: str, event: dict[str, Any], **header: str) -> bytes:
     return json.dumps({"schema": "2.0", "header": known | header, "event": event}).encode()
 
 
-async def test_an_event_that_nobody_waits_for_is_taken_without_an_answer(desk: Desk) -> None:
-    assert await desk.answer(envelope("im.message.receive_v1", {})) is None
+async def test_an_event_that_nobody_waits_for_is_taken_without_an_answer(connection: longconn.Answering) -> None:
+    assert await connection(envelope("im.message.receive_v1", {})) is None
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xff", b"[]", b"{}", b"[" * 100_000, envelope("x", {}, app_id="cli_2")])
-async def test_what_is_not_for_us_changes_nothing(desk: Desk, payload: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    assert await desk.answer(payload) == {}
+async def test_what_is_not_for_us_changes_nothing(
+    connection: longconn.Answering, payload: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert await connection(payload) == {}
     assert "refused" in caplog.text
 
 
-async def test_a_click_of_another_card_is_answered(desk: Desk) -> None:
+async def test_a_click_of_another_card_is_answered(connection: longconn.Answering) -> None:
     click = {"operator": {"open_id": "ou_1", "tenant_key": "tenant_1"}, "action": {"value": "a string"}}
-    answer = await desk.answer(envelope("card.action.trigger", click))
+    answer = await connection(envelope("card.action.trigger", click))
     assert answer
     assert answer["toast"]["type"] == "warning"
 

@@ -16,10 +16,14 @@ from temporalio.service import RPCError, RPCStatusCode
 
 import activities.policy
 from activities.policy import PolicyInForce
-from assent.contracts import Plan, Request, Surface
-from assent.messages import Policy, Withdrawal
+from assent.contracts.plan import Plan
+from assent.contracts.policy import Policy
+from assent.contracts.request import Request
+from assent.contracts.signals import Withdrawal
+from assent.contracts.values import Surface
 from assent.payload import canonical_payload, sha256
-from assent.policy import InvalidPolicy, Rules
+from assent.policy.file import InvalidPolicy
+from assent.policy.rules import Rules
 from assent.settings import Settings
 from ledger import Ledger
 from tests import conftest

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from assent import Assent, Identity, QuotaExceeded
-from assent.contracts import Address, AddressKind, Request
-from assent.quotas import AgentLimits, Limits, Quota
-from assent.remote import HttpDoor
+from assent.api.door import HttpDoor
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.quotas import AgentLimits, Limits, Quota
+from assent.contracts.request import Request
 from ledger import Ledger, Reader
 from tests.conftest import ME, Service, new_database, open_service
 from tests.support import servers

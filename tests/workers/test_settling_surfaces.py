@@ -20,8 +20,10 @@ import pytest
 from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from assent import ApprovalHandle, Identity, Ruled, RulingRefused, names
-from cards import Verifier, Wording
+from activities.feishu.verifier import Verifier
+from assent import ApprovalHandle, Identity, names
+from assent.types import Ruled, RulingRefused
+from cards import Wording
 from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import servers
@@ -32,7 +34,8 @@ from tests.support.temporal_operations import purge
 from tests.support.tools import marks
 from tests.support.waiting import until
 from tests.support.web import APP_ID, TENANT, Web, click_event, sealed, signed
-from workers.longconn import Desk
+from workers import longconn
+from workers.callbacks import Callbacks
 
 WORDING = Wording.load()
 ANOTHER = Identity(open_id="ou_approver")
@@ -55,7 +58,7 @@ class Town:
 
     feishu: FeishuService
     web: Web
-    desk: Desk
+    connection: longconn.Answering
     command: CommandLine
     plain: Client
     """A client of Temporal's as anyone has it: it sends the JSON that was typed, and knows nothing of ours."""
@@ -88,7 +91,7 @@ async def town(
         yield Town(
             feishu=feishu,
             web=Web(feishu.service, directory),
-            desk=Desk(feishu.service.gate, verifier, WORDING),
+            connection=partial(longconn.answer, verifier, Callbacks(feishu.service.gate, WORDING)),
             command=CommandLine(feishu.service, environment),
             plain=await Client.connect(temporal_address, namespace=client.namespace),
         )
@@ -179,7 +182,7 @@ async def by_callback(town: Town, case: Case, word: Word) -> str:
 
 
 async def by_long_connection(town: Town, case: Case, word: Word) -> str:
-    return await _by_card(case, word, lambda event: town.desk.answer(json.dumps(event).encode()))
+    return await _by_card(case, word, lambda event: town.connection(json.dumps(event).encode()))
 
 
 _TOASTS = {

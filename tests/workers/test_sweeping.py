@@ -15,8 +15,8 @@ from temporalio.client import Client
 from temporalio.service import RPCError
 
 from assent import ApprovalHandle, ConversationBusy, names
-from assent.door import parse_request
-from assent.temporal_door import TemporalDoor
+from assent.client.door import parse_request
+from assent.temporal.door import TemporalDoor
 from ledger import Orphan, Untold
 from tests.conftest import ME, OPERATOR, Service, accepted, new_database, open_service
 from tests.support import servers

@@ -25,7 +25,7 @@ from tests.support import servers
 from tests.support.feishu_service import FeishuService, buttons, open_feishu_service, settings_of, simulated
 from tests.support.tools import marks
 from tests.support.web import TOKEN, Web, click_event, sealed, signed
-from workers import api, webhook
+from workers import api, callbacks
 from workers.edge import MAX_BODY
 from workers.process import Misconfigured
 from workers.webhook import create_app
@@ -80,7 +80,7 @@ def hurried() -> None:
 def patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine may need longer than Feishu waits to learn what became of a click."""
     if "hurried" not in request.fixturenames:
-        monkeypatch.setattr(webhook, "_CLICK_WITHIN", 25.0)
+        monkeypatch.setattr(callbacks, "_ANSWER_WITHIN", 25.0)
 
 
 def told(kind: str) -> str:
@@ -141,7 +141,7 @@ async def test_the_challenge_is_answered(door: Door) -> None:
 
 
 async def test_what_is_not_for_us_is_answered_and_noted(door: Door, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "workers.webhook")
+    caplog.set_level(logging.INFO, "workers.callbacks")
     event = click_event({}, "om_1", event_type="im.message.receive_v1")
     event["event"] = {"message": {"content": "something private"}}
     body = sealed(event)

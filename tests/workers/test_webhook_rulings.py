@@ -6,20 +6,23 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from activities.feishu.verifier import Verifier
 from assent import ApprovalHandle
-from cards import Verifier, Wording
+from cards import Wording
 from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import servers
 from tests.support.feishu_service import FeishuService, buttons, open_feishu_service
 from tests.support.waiting import until
 from tests.support.web import APP_ID, TENANT, Web, click_event, sealed, signed
-from workers.longconn import Desk
+from workers import longconn
+from workers.callbacks import Callbacks
 
 WORDING = Wording.load()
 
@@ -30,7 +33,7 @@ class Door:
 
     feishu: FeishuService
     web: Web
-    desk: Desk
+    connection: longconn.Answering
 
     async def frozen(self, directory: Path, tool: str = "raises", **asked: Any) -> tuple[ApprovalHandle, Any]:
         """A frozen call, and the operators' card of its review."""
@@ -55,7 +58,7 @@ class Door:
 
     async def _send(self, door: str, event: dict[str, Any]) -> str:
         if door == "longconn":
-            answer = await self.desk.answer(json.dumps(event).encode())
+            answer = await self.connection(json.dumps(event).encode())
             assert answer is not None
         else:
             body = sealed(event)
@@ -74,8 +77,8 @@ async def door(
     async with AsyncExitStack() as stack:
         feishu = await open_feishu_service(stack, client, directory)
         verifier = Verifier(app_id=APP_ID, tenant_key=TENANT, encrypt_key=None, verification_token="unused")
-        desk = Desk(feishu.service.gate, verifier, WORDING)
-        yield Door(feishu, Web(feishu.service, directory), desk)
+        connection = partial(longconn.answer, verifier, Callbacks(feishu.service.gate, WORDING))
+        yield Door(feishu, Web(feishu.service, directory), connection)
 
 
 def told(key: str) -> str:

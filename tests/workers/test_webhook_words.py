@@ -7,6 +7,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,27 +16,35 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
-from activities.awaiting import AwaitingActivities
-from activities.feishu import Feishu, FeishuRefused
+from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuRefused
+from activities.feishu.verifier import Verifier
+from activities.inbox import InboxActivities
 from assent import Assent, Unavailable
-from assent.awaiting import Enquiry, inbox_reply_workflow
-from assent.contracts import Address, AddressKind, Approvers, Identity, Plan, Stage
-from assent.messages import RevokedKind
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.approvers import Approvers
+from assent.contracts.decision import Stage
+from assent.contracts.grants import RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.inbox import Enquiry
+from assent.contracts.plan import Plan
+from assent.names import inbox_reply_workflow
 from assent.settings import Settings
-from cards import Event, RevokeClick, Verifier, Wording
-from cards.awaiting import MOST_LISTED, Waiting, awaiting_card
+from cards import Event, RevokeClick, Wording
 from cards.controls import VALUE_VERSION
 from cards.elements import tags, weight
 from cards.framing import MOST_BYTES, MOST_TAGS
+from cards.inbox import MOST_LISTED, Waiting, inbox_card
 from ledger import Ledger, Record
 from tests.support import servers
 from tests.support.cards import plan
 from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, open_feishu_service
 from tests.support.waiting import until
 from tests.support.web import TENANT, Web, click_event, sealed, signed
+from workers import longconn
+from workers.callbacks import Callbacks
 from workers.clicks import answer_revoke
-from workers.longconn import Desk
-from workers.words import Ear, enquiry_of
+from workers.private_messages import PrivateMessages, enquiry_of
 
 WORDING = Wording.load()
 
@@ -100,7 +109,7 @@ async def test_what_cannot_be_recorded_is_told_again_by_the_platform() -> None:
             raise RPCError("gone", RPCStatusCode.UNAVAILABLE, b"")
 
     with pytest.raises(Unavailable):
-        await Ear(cast("Client", Gone()), TENANT).hear(event_of(written("om_1")))
+        await PrivateMessages(cast("Client", Gone()), TENANT).take(event_of(written("om_1")))
 
 
 # The card
@@ -108,15 +117,15 @@ async def test_what_cannot_be_recorded_is_told_again_by_the_platform() -> None:
 
 def test_the_card_lists_what_waits_and_says_how_much_more() -> None:
     waiting = [Waiting(plan(), Stage.CALL), Waiting(plan(), Stage.RESULT)]
-    card = awaiting_card(waiting, 3, WORDING)
+    card = inbox_card(waiting, 3, WORDING)
     assert all(text in card for text in ("5 waiting for you", "有 5 项等待你处理", "send_invoice", "and 3 more"))
     assert "The result of send_invoice" in card
     assert "behaviors" not in card
-    assert "Nothing waits for you" in awaiting_card([], 0, WORDING)
+    assert "Nothing waits for you" in inbox_card([], 0, WORDING)
 
 
 def test_the_longest_card_fits() -> None:
-    card = awaiting_card([Waiting(plan(tool="长" * 200), Stage.CALL)] * MOST_LISTED, 10_000, WORDING)
+    card = inbox_card([Waiting(plan(tool="长" * 200), Stage.CALL)] * MOST_LISTED, 10_000, WORDING)
     assert weight(card) <= MOST_BYTES
     assert tags(card) <= MOST_TAGS
 
@@ -193,16 +202,13 @@ async def test_a_private_message_is_answered_once_with_what_waits(
 async def test_what_is_decided_or_was_approved_by_me_waits_for_me_no_longer(
     feishu: FeishuService, tmp_path: Path
 ) -> None:
-    desk = Desk(
-        feishu.service.gate,
-        Verifier(app_id="cli_assent", tenant_key=TENANT, encrypt_key=None, verification_token="x"),
-        WORDING,
-        ear=Ear(feishu.service.client, TENANT),
-    )
+    verifier = Verifier(app_id="cli_assent", tenant_key=TENANT, encrypt_key=None, verification_token="x")
+    messages = PrivateMessages(feishu.service.client, TENANT)
+    connection = partial(longconn.answer, verifier, Callbacks(feishu.service.gate, WORDING, messages=messages))
 
     async def waits(person: Identity) -> str:
         message_id = await a_message(feishu, str(person.open_id))
-        assert await desk.answer(json.dumps(written(message_id, str(person.open_id))).encode()) is None
+        assert await connection(json.dumps(written(message_id, str(person.open_id))).encode()) is None
         (answer,) = await answers(feishu, message_id)
         return json.dumps(answer["content"], ensure_ascii=False)
 
@@ -248,7 +254,7 @@ async def test_only_members_are_told_what_a_chat_decides() -> None:
             )
 
     platform = Platform()
-    asked = AwaitingActivities(cast("Ledger", Book()), cast("Feishu", platform), WORDING, Settings())
+    asked = InboxActivities(cast("Ledger", Book()), cast("Feishu", platform), WORDING, Settings())
     for open_id in ("ou_member", "ou_stranger"):
         enquiry = Enquiry(sender=Identity(open_id=open_id), message_id="om_1")
         await ActivityEnvironment().run(asked.reply_inbox, enquiry)
@@ -272,9 +278,8 @@ async def test_who_revokes_is_told_what_became_of_it(kind: RevokedKind, web: Web
 
     gate = Gate()
     verifier = Verifier(app_id="cli_assent", tenant_key=TENANT, encrypt_key=None, verification_token="x")
-    desk = Desk(cast("Assent", gate), verifier, WORDING)
     click = click_event({"assent": VALUE_VERSION, "revoke": "g-1"}, "om_1")
-    answer = await desk.answer(json.dumps(click).encode())
+    answer = await longconn.answer(verifier, Callbacks(cast("Assent", gate), WORDING), json.dumps(click).encode())
     assert answer is not None
     assert set(answer) == {"toast"}
     assert answer["toast"]["type"] in ("success", "info", "error", "warning")

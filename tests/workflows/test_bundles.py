@@ -13,10 +13,10 @@ import pytest
 
 import assent.core.delivering
 from activities.cards import CardActivities
-from activities.feishu import Feishu
+from activities.feishu.client import Feishu
 from assent import ApprovalHandle, InvalidRequest, names
-from assent.contracts import Identity
-from assent.tools import registry
+from assent.contracts.identity import Identity
+from assent.tools.definition import registry
 from cards import BundleClick, Wording, parse_event
 from ledger import MessageKind
 from tests.conftest import OPERATOR

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from temporalio.testing import TimeSkipper
 
-from assent import ApprovalHandle, Assent, Decision, DecisionKind, State, names
+from assent import ApprovalHandle, Assent, Decision, names
+from assent.types import DecisionKind, State
 from tests.conftest import ME, Service, new_database, open_service
 from tests.support import servers
 from tests.support.tools import marks
@@ -32,7 +33,7 @@ async def unattended(
     async with AsyncExitStack() as stack:
         url = await new_database("sqlite", tmp_path_factory.mktemp("unattended"))
         service = await open_service(stack, client, url, workers=False)
-        from assent.tools import registry
+        from assent.tools.definition import registry
 
         for worker in tool_workers(client, service.ledger, registry):
             if worker.task_queue == names.TOOLS_QUEUE:

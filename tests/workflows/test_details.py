@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from assent.contracts import Phase, State
-from assent.messages import Examined
+from assent.contracts.review import Examined
+from assent.contracts.state import State
+from assent.contracts.status import Phase
 from assent.payload import canonical_payload
 from tests.conftest import ME
 from tests.support.cards import plan

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from assent import ApprovalHandle, Identity, Verdict
+from assent import ApprovalHandle, Identity
+from assent.types import Verdict
 from tests.conftest import ME, Service
 from tests.support.tools import PEOPLE, marks
 

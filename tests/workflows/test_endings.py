@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 
 from assent import names
-from assent.contracts import Decision, DecisionKind, Outcome, Status
-from assent.messages import Conclusion, Supersession, VerdictQuestion, Withdrawal
+from assent.contracts.conclude import Conclusion
+from assent.contracts.decision import Decision, DecisionKind
+from assent.contracts.outcome import Outcome
+from assent.contracts.signals import Supersession, VerdictQuestion, Withdrawal
+from assent.contracts.status import Status
+from assent.temporal import search
 from tests.conftest import ME, Service
 from tests.support.temporal_operations import reset
 from tests.support.tools import marks
@@ -92,7 +96,7 @@ async def test_an_ending_is_told_by_nobody_before_the_ledger_has_it(
     question = VerdictQuestion(event_id=decision.event_id, delivery_id=None)
     assert (await workflow.query(names.VERDICT, question))["kind"] == "received"
     described = await workflow.describe()
-    assert described.typed_search_attributes.get(names.STATUS) == "pending"
+    assert described.typed_search_attributes.get(search.STATUS) == "pending"
     assert await service.ledger.outcome(handle.id) is None
     ledger.be_there()
     status = "executed" if was_executed else "rejected"

@@ -9,9 +9,10 @@ import pytest
 from temporalio.worker import Worker
 
 from activities.tools import ToolActivities
-from assent import Execution, Identity, Permission, ResultReview
+from assent import Identity, Permission
 from assent.errors import InvalidTool
-from assent.tools import Registry, registry, tool
+from assent.tools.definition import Registry, registry, tool
+from assent.types import Execution, ResultReview
 from tests.conftest import ME, OPERATOR, Service
 from tests.support import servers
 from tests.support.deciding import said

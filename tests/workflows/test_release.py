@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from assent import ApprovalHandle, Identity, State, Verdict
+from assent import ApprovalHandle, Identity
+from assent.types import State, Verdict
 from tests.conftest import ME, OPERATOR, Service
 from tests.support.tools import marks
 from tests.support.waiting import until

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from temporalio.client import WorkflowUpdateFailedError
 
-from assent import ApprovalHandle, NotFrozen, Ruled, RulingRefused, names
-from assent.contracts import Plan
-from assent.messages import Closing, Examined, Report, ToolCall
+from assent import ApprovalHandle, names
+from assent.contracts.execute import Closing, Report, ToolCall
+from assent.contracts.plan import Plan
+from assent.contracts.review import Examined
+from assent.types import NotFrozen, Ruled, RulingRefused
 from ledger import Holder, claims
 from tests.conftest import ME, OPERATOR, Service
 from tests.support.frozen_calls import frozen

@@ -15,24 +15,20 @@ from temporalio.client import WorkflowUpdateFailedError
 from temporalio.exceptions import ApplicationError
 
 from assent import ApprovalHandle, Approvers, Identity, InvalidRequest, core, names, sizes
+from assent.client.door import MOST_CALLS
 from assent.content import Content
-from assent.contracts import (
-    Decision,
-    DecisionKind,
-    Judged,
-    Plan,
-    Progress,
-    Request,
-    Ruling,
-    RulingKind,
-    Settlement,
-    Verdict,
-    VerdictKind,
-)
+from assent.contracts.bundles import BundleAsked, Carded, Member
+from assent.contracts.decision import Decision, DecisionKind, Judged, Verdict, VerdictKind
+from assent.contracts.execute import ReportKind, ToolCall
+from assent.contracts.plan import Plan
+from assent.contracts.request import Request
+from assent.contracts.review import FrozenCall
+from assent.contracts.ruling import Ruling, RulingKind, Settlement
+from assent.contracts.signals import VerdictQuestion
+from assent.contracts.state import Progress
+from assent.contracts.weigh import Weighed
 from assent.core import Asked, Unplanned
 from assent.core.cards import Cards
-from assent.door import MOST_CALLS
-from assent.messages import BundleAsked, Carded, FrozenCall, Member, ReportKind, ToolCall, VerdictQuestion, Weighed
 from assent.payload import MAX_PAYLOAD_BYTES, sha256
 from tests.conftest import ME, OPERATOR, Service
 from tests.support.frozen_calls import frozen

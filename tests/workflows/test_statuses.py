@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assent import Identity, Status, names
-from assent.messages import FrozenCall
+from assent.contracts.review import FrozenCall
 from tests.conftest import ME, Service
 from tests.support.tools import marks
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from assent import ApprovalHandle, Assent, Decision, DecisionKind, Identity, Stage, Surface, Verdict, VerdictKind, names
+from assent import ApprovalHandle, Assent, Decision, Identity, names
+from assent.types import DecisionKind, Stage, Surface, Verdict, VerdictKind
 from tests.conftest import ME, Service
 from tests.support import servers
 from tests.support.tools import HAN_MEIMEI, LI_LEI, marks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from assent.contracts import WhenPending
+from assent.contracts.request import WhenPending
 from tests.world.history import acted_out
 from tests.world.oracle import Oracle
 from tests.world.outside import Execution

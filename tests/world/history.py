@@ -20,12 +20,15 @@ from activities.policy import PolicyInForce
 from activities.reviews import ReviewActivities
 from activities.tools import ToolActivities
 from activities.weighing import WeighingActivities
-from assent import Identity, Surface, names
-from assent.contracts import Decision, DecisionKind, Request, Ruling, RulingKind, WhenPending
+from assent import Identity, names
+from assent.contracts.decision import Decision, DecisionKind
+from assent.contracts.request import Request, WhenPending
+from assent.contracts.ruling import Ruling, RulingKind
+from assent.contracts.signals import Withdrawal
 from assent.core import Asked
-from assent.messages import Withdrawal
 from assent.payload import sha256
 from assent.settings import Settings
+from assent.types import Surface
 from ledger import Ledger
 from tests.world import clock, plans
 from tests.world.clock import VirtualLoop

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from temporalio.exceptions import ApplicationError
 
 from assent import names
-from assent.contracts import Outcome, Ruled, Ruling, RulingKind, Settlement
-from assent.messages import ToolCall
+from assent.contracts.execute import ToolCall
+from assent.contracts.outcome import Outcome
+from assent.contracts.ruling import Ruled, Ruling, RulingKind, Settlement
 from tests.world import clock
 from tests.world.outside import Execution
 

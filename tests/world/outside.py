@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from assent import ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResult
-from assent.tools import Registry, tool
+from assent.tools.definition import Registry, tool
 from tests.world.plans import End, Kind, Look, Script
 from tests.world.processes import begun, present
 

@@ -1,0 +1,1 @@
+"""The HTTP API, as both its ends know it."""

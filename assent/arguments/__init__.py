@@ -1,0 +1,1 @@
+"""The arguments of a call: as JSON Schema, and as fields that a person fills in."""

@@ -1,0 +1,151 @@
+"""What all commands of `assent` share: the group, the way to Temporal, how they answer, what their exit codes say."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NoReturn
+
+import click
+from pydantic import TypeAdapter
+from rich.console import RenderableType
+
+from assent import __version__
+from assent.api.door import HttpDoor
+from assent.api.reader import HttpReader
+from assent.cli import tables, typed
+from assent.contracts.decision import VerdictKind
+from assent.contracts.identity import Identity
+from assent.contracts.values import Id
+from assent.errors import InvalidRequest
+from assent.temporal.connection import connect_temporal
+from assent.temporal.door import TemporalDoor
+
+
+class Exit(IntEnum):
+    """What the exit code says. Scripts rely on it: change none of them."""
+
+    DONE = 0
+    REFUSED = 1
+    USAGE = 2
+    FROZEN = 3
+    NOT_FOUND = 4
+    UNAVAILABLE = 5
+    FAULT = 70
+    INTERRUPTED = 130
+
+
+EXIT_OF_VERDICT = {
+    VerdictKind.ACCEPTED: Exit.DONE,
+    VerdictKind.DUPLICATE: Exit.DONE,
+    VerdictKind.RECEIVED: Exit.DONE,
+    VerdictKind.MISSING: Exit.NOT_FOUND,
+}
+"""Of a decision with any other verdict it is REFUSED."""
+
+_EPILOG = """\b
+Exit codes:
+  0    done: asked; with --wait executed or replayed; a decision that counts
+       or was received; settled, or being tried again; revoked
+  1    refused, or ended otherwise: rejected, expired, failed, cancelled,
+       superseded; a decision that does not count; settled or revoked by
+       another already
+  2    the command or its input is not valid; nothing was sent
+  3    frozen: whether the call ran is not known; do not repeat it
+  4    the approval or the grant is not known; or not frozen, where it is to
+       be settled
+  5    Temporal or its workers did not answer
+  70   a fault of this command itself
+  130  interrupted with Ctrl-C
+
+Temporal is found as its own settings say: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, or a profile. What only the ledger
+knows (inboxes, grants, settlements, the policy, approvals that Temporal has forgotten) is read over the HTTP API at
+ASSENT_URL with ASSENT_TOKEN.
+"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command found: for people, for programs, and for scripts."""
+
+    shown: RenderableType
+    data: object
+    code: Exit = Exit.DONE
+    to_stderr: bool = False
+    """Whether people get it as an error."""
+
+
+approval_id = click.argument("approval_id", metavar="ID", callback=typed.read(TypeAdapter[str](Id).validate_python))
+identity = functools.partial(click.option, metavar="IDENTITY", callback=typed.read(Identity.parse))
+
+
+@click.group(epilog=_EPILOG, context_settings={"max_content_width": 100})
+@click.version_option(__version__, prog_name="assent", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Ask a person to let a tool call run; look at requests, decide them, withdraw them; settle what froze."""
+
+
+def command(name: str, group: click.Group = cli) -> Callable[[Callable[..., Awaitable[Answer]]], click.Command]:
+    """Make a command of a coroutine that gets the door to Temporal and what the user typed."""
+
+    def decorate(work: Callable[..., Awaitable[Answer]]) -> click.Command:
+        @group.command(name)
+        @functools.wraps(work)
+        def made(*, as_json: bool, **given: Any) -> NoReturn:
+            run(work, given, as_json=as_json)
+
+        made.params.append(json_option())
+        return made
+
+    return decorate
+
+
+def json_option() -> click.Option:
+    """What every command has."""
+    return click.Option(["--json", "as_json"], is_flag=True, help="Print JSON, for programs.")
+
+
+def run(work: Callable[..., Awaitable[Answer]], given: dict[str, Any], *, as_json: bool) -> NoReturn:
+    """Do the work of a command, print its answer and leave with its code."""
+    answer = asyncio.run(_connected(work, given))
+    with suppress(BrokenPipeError):  # whoever stopped reading still gets the exit code
+        _print(answer, as_json=as_json)
+    click.get_current_context().exit(answer.code)
+
+
+async def _connected(work: Callable[..., Awaitable[Answer]], given: dict[str, Any]) -> Answer:
+    over_http = _door_over_http()
+    reader = HttpReader(over_http) if over_http else None
+    try:
+        return await work(TemporalDoor(await connect_temporal(), reader), **given)
+    finally:
+        if over_http:
+            await over_http.close()
+
+
+def _door_over_http() -> HttpDoor | None:
+    """The way to what only the ledger knows: the HTTP API reads it."""
+    url, token = os.environ.get("ASSENT_URL"), os.environ.get("ASSENT_TOKEN")
+    if not url and not token:
+        return None
+    if not url or not token:
+        there, missing = ("ASSENT_URL", "ASSENT_TOKEN") if url else ("ASSENT_TOKEN", "ASSENT_URL")
+        raise InvalidRequest(f"{there} is set and {missing} is not: they belong together, set both or neither")
+    return HttpDoor(url, token)
+
+
+def wants_json() -> bool:
+    """Whether the command at work answers a program."""
+    return bool(click.get_current_context().params["as_json"])
+
+
+def _print(answer: Answer, *, as_json: bool) -> None:
+    if as_json:
+        tables.print_for_programs(answer.data)
+    else:
+        tables.print_for_people(answer.shown, to_stderr=answer.to_stderr)

@@ -1,0 +1,189 @@
+"""Asking for calls: the client that agents use."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from assent.client.door import Approval, Door, FrozenReview, ToolDescription, parse_request, parse_requests
+from assent.client.handle import ApprovalHandle
+from assent.client.reader import LedgerReader
+from assent.contracts.grants import Grant, RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.outcome import Outcome
+from assent.contracts.request import DEFAULT_TTL, WhenPending
+from assent.contracts.state import State
+from assent.contracts.status import Phase, Status
+from assent.contracts.values import Surface
+from assent.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+
+class Assent:
+    """The client for agents: `gate = await Assent.connect("https://…", token=…)`."""
+
+    def __init__(self, door: Door, *, texts: Mapping[Status, str] | None = None) -> None:
+        self._door = door
+        self._texts = texts or {}
+
+    @classmethod
+    async def connect(
+        cls,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        client: Client | None = None,
+        reader: LedgerReader | None = None,
+        texts: Mapping[Status, str] | None = None,
+    ) -> Self:
+        """Connect to the HTTP API at *url* with a token; without an address, to Temporal itself.
+
+        Whoever reaches Temporal is trusted with everything; an agent belongs behind the HTTP API. Temporal is found
+        as its own environment configuration says, or through a client you have.
+
+        reader: reads the ledger, for who is connected to Temporal. Without one, what Temporal does not hold raises
+            LedgerNeeded: approvals that it has forgotten, large results, settlements, audits, tools, grants, inboxes.
+        texts: sentences for the model, by status, instead of the neutral ones.
+        """
+        return cls(await _open_door(url, token, client, reader), texts=texts)
+
+    async def request(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        requester: Identity,
+        approval_id: str | None = None,
+        tool_call_id: str | None = None,
+        thread_id: str | None = None,
+        when_pending: WhenPending | str = WhenPending.ALLOW,
+        message_id: str | None = None,
+        event_id: str | None = None,
+        idempotency_scope: str | None = None,
+        ttl: timedelta = DEFAULT_TTL,
+        reason: str | None = None,
+        chat_id: str | None = None,
+        reply_to: str | None = None,
+        callback_url: str | None = None,
+        surface: Surface = Surface.CLIENT,
+    ) -> ApprovalHandle:
+        """Ask a person to let a tool call run. Repeating a request under its id attaches to it.
+
+        chat_id, reply_to: where the card goes, instead of the private chats of those who may decide.
+        callback_url: where the outcome is posted, signed, when it is there.
+        """
+        request = parse_request(
+            approval_id=approval_id if approval_id is not None else str(uuid.uuid4()),
+            tool=tool,
+            arguments=arguments,
+            requester=requester,
+            tool_call_id=tool_call_id,
+            thread_id=thread_id,
+            when_pending=when_pending,
+            message_id=message_id,
+            event_id=event_id,
+            idempotency_scope=idempotency_scope,
+            ttl=ttl,
+            reason=reason,
+            chat_id=chat_id,
+            reply_to=reply_to,
+            callback_url=callback_url,
+            surface=surface,
+        )
+        in_doubt = approval_id is not None or (thread_id is not None and request.when_pending is not WhenPending.ALLOW)
+        await self._door.request(request, in_doubt=in_doubt)
+        return self.approval(request.approval_id)
+
+    async def request_many(
+        self, calls: Sequence[Mapping[str, Any]], *, requester: Identity, **shared: Any
+    ) -> list[ApprovalHandle]:
+        """Ask for several calls together: they share one card, with a decision for each.
+
+        calls: what `request` takes, one mapping for each call, with `tool` and `arguments`.
+        shared: what `request` takes, for every call that does not say otherwise.
+
+        Each is its own approval with its own outcome; one that is refused ends by itself and stops no other. Asked for
+        again under the same ids, they attach. Raises, before anything is asked for, what `request` would. An id that
+        belongs to another request, or a conversation that is busy, is told when all the others have been asked for.
+        """
+        requests = parse_requests(calls, requester=requester, **shared)
+        await self._door.request_many(requests)
+        return [self.approval(request.approval_id) for request in requests]
+
+    async def call(self, tool: str, arguments: dict[str, Any], **asked: Any) -> Outcome:
+        """Ask and wait: `request(…)` and `outcome()` in one."""
+        handle = await self.request(tool, arguments, **asked)
+        return await handle.outcome()
+
+    def approval(self, approval_id: str) -> ApprovalHandle:
+        """Attach to an approval that was asked for before."""
+        return ApprovalHandle(self._door, approval_id, self._texts)
+
+    async def approvals(self, *, status: str | None = None, limit: int = 100) -> AsyncIterator[Approval]:
+        """The approvals that Temporal still knows, open ones first, then the newest; by status or phase."""
+        known = {*Status, *Phase}
+        if status is not None and status not in known:
+            raise InvalidRequest(f"{status!r} is no status; known are {', '.join(sorted(known))}")
+        async for approval in self._door.approvals(status=status, limit=limit):
+            yield approval
+
+    async def frozen(self, *, limit: int = 100) -> AsyncIterator[FrozenReview]:
+        """The calls of which nobody knows whether they took effect, the newest first."""
+        async for review in self._door.frozen(limit=limit):
+            yield review
+
+    async def inbox(self, actor: Identity) -> AsyncIterator[State]:
+        """What waits for this person: calls to decide and results to release, the oldest first.
+
+        Of calls that the members of a chat decide, those are here too where only the chat could tell who they are.
+        """
+        async for state in self._door.inbox(actor):
+            yield state
+
+    async def grants(self) -> AsyncIterator[Grant]:
+        """The decisions that were remembered, also those that expired or were revoked."""
+        async for grant in self._door.grants():
+            yield grant
+
+    async def revoke(self, grant_id: str, *, actor: Identity, surface: Surface = Surface.CLIENT) -> RevokedKind:
+        """Let a remembered decision no longer count: from the next call on, somebody is asked again."""
+        return await self._door.revoke(grant_id, actor=actor, surface=surface)
+
+    async def tools(self) -> list[ToolDescription]:
+        """The tools that can be asked for, by name."""
+        return await self._door.tools()
+
+    async def close(self) -> None:
+        """Let go of connections; what was asked for goes on."""
+        await self._door.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+async def _open_door(url: str | None, token: str | None, client: Client | None, reader: LedgerReader | None) -> Door:
+    """The door that the arguments mean. Each brings libraries along that the other does not need."""
+    if url is None:
+        if token is not None:
+            raise InvalidRequest("a token belongs to an address: Assent.connect(url, token=…)")
+        from assent.temporal.connection import connect_temporal
+        from assent.temporal.door import TemporalDoor
+
+        return TemporalDoor(client or await connect_temporal(), reader)
+    if reader is not None:
+        raise InvalidRequest("the HTTP API reads the ledger by itself; a reader belongs to a connection to Temporal")
+    if client is not None:
+        raise InvalidRequest("connect to an address or through a Temporal client, not both")
+    from assent.api.door import HttpDoor
+
+    return HttpDoor(url, token)

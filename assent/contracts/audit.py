@@ -1,0 +1,102 @@
+"""What the audit knows of."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+
+from assent.contracts.decision import DecisionKind
+from assent.contracts.identity import Identity
+from assent.contracts.ruling import RulingKind
+from assent.contracts.values import Frozen, Id, Surface
+
+
+class AuditEvent(StrEnum):
+    """What the audit knows of."""
+
+    WRITE_REQUEST = "write_request"
+    DELIVER = "deliver"
+    CONFIRM = "confirm"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    SUPERSEDE = "supersede"
+    TAMPER = "tamper"
+    FORBID = "forbid"
+    EXECUTE = "execute"
+    REPLAY = "replay"
+    EXECUTE_FAILED = "execute_failed"
+    EXECUTE_UNKNOWN = "execute_unknown"
+    LATE = "late"
+    """An attempt that was given up on ended after all."""
+    RETRY = "retry"
+    SETTLE = "settle"
+    DENY = "deny"
+    """The operator's policy does not let it run."""
+    DELEGATE = "delegate"
+    REMIND = "remind"
+    ESCALATE = "escalate"
+    GRANT = "grant"
+    """A decision was remembered, or a remembered one stood in for a person."""
+    REVOKE = "revoke"
+    RELEASE = "release"
+    WITHHOLD = "withhold"
+
+
+class AuditEntry(Frozen):
+    """One line of an approval's audit, before it is chained."""
+
+    event: AuditEvent
+    at: datetime
+    once: str
+    """What makes this entry one and the same however often its writing is tried."""
+    actor: Identity | None = None
+    surface: Surface | None = None
+    proof: str | None = None
+    payload_sha256: str | None = None
+    event_id: str | None = None
+    message_id: str | None = None
+    decision: DecisionKind | None = None
+    ruling: RulingKind | None = None
+    reason: str | None = None
+    error: str | None = None
+    content_sha256: str | None = None
+    rule: str | None = None
+    policy_sha256: str | None = None
+    grant_id: str | None = None
+    grant_sha256: str | None = None
+    """What was remembered, where something was."""
+    delegate_to: Identity | None = None
+    proposed_payload_sha256: str | None = None
+    """What was shown before it was edited to `payload_sha256`."""
+    proposed_payload: str | None = None
+    payload: str | None = None
+    """What was edited, before and after: an audit of hashes alone could not say what ran."""
+    settlement_sha256: str | None = None
+    """What was settled of a frozen call, as the ledger keeps it beside the result."""
+
+
+class AuditRecord(Frozen):
+    """One line of an approval's audit, as it is chained."""
+
+    seq: int
+    entry: AuditEntry
+    previous: str
+    hash: str
+
+
+class AuditBatch(Frozen):
+    """Input of *write_audit*."""
+
+    approval_id: str
+    entries: tuple[AuditEntry, ...]
+
+
+class ClosingHead(Frozen):
+    """An approval's audit as it was sealed: kept elsewhere, it tells whether the audit was cut or rewritten since."""
+
+    approval_id: Id
+    entries: int
+    head: str
+    """The hash of the last of them, in which all before it are."""
+    outcome_sha256: str | None = None
+    """What stands for the outcome that was recorded."""

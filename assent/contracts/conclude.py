@@ -1,0 +1,43 @@
+"""How an ended approval is recorded and announced: *record_ending* and *announce*."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from assent.contracts.approvers import Deciders
+from assent.contracts.audit import AuditEntry, ClosingHead
+from assent.contracts.decision import Judged
+from assent.contracts.outcome import Outcome
+from assent.contracts.values import Frozen
+
+
+class Conclusion(Frozen):
+    """Input of *record_ending*: how the approval ended, for the record."""
+
+    outcome: Outcome
+    entries: tuple[AuditEntry, ...]
+    judged: tuple[Judged, ...]
+    closed_at: datetime
+    deciders: Deciders | None = None
+    """Whose it was to decide: whoever comes later is judged by that."""
+
+
+class Recorded(Frozen):
+    """What *record_ending* did."""
+
+    outcome: Outcome
+    """The ending that stands."""
+    cards_due: bool = False
+    """Whether a card does not show it yet."""
+
+
+class Announcement(Frozen):
+    """Input of *announce*: the outcome, for whoever asked to be told."""
+
+    url: str
+    outcome: Outcome
+    ended_at: datetime
+    asked_by: str | None = None
+    """The agent that asked, whose secrets sign it."""
+    audit: ClosingHead | None = None
+    """How its audit was closed; known when it is posted."""

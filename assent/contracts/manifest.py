@@ -1,0 +1,50 @@
+"""What a tool says of itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+from assent.contracts.approvers import Approvers
+from assent.contracts.permission import Permission
+from assent.contracts.values import Frozen
+from assent.payload import canonical_json, sha256
+
+
+class Risk(StrEnum):
+    """How much harm a call can do."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class Manifest(Frozen):
+    """What a tool says of itself, published by the worker that runs it."""
+
+    name: str
+    description: str
+    queue: str
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments, closed at every level."""
+    risk: Risk
+    approvers: Approvers
+    retry_safe: bool
+    attempts: int
+    """How often a `retry_safe` tool may be begun for one consent."""
+    timeout: timedelta
+    has_probe: bool
+    probe_for: timedelta = timedelta(hours=1)
+    """How long the probe is asked about a call whose end is unknown."""
+    in_flight: timedelta | None = None
+    """After this time from its beginning a call can no longer take effect; None: that cannot be said."""
+    sensitive: tuple[str, ...]
+    max_ttl: timedelta | None
+    permission: Permission = Permission()
+
+    @property
+    def shown_sha256(self) -> str:
+        """The hash of what consent rests on: a tool that changed in any of it is another tool."""
+        rests_on = {"name", "parameters", "risk", "approvers", "retry_safe", "permission"}
+        return sha256(canonical_json(self.model_dump(mode="json", include=rests_on)))

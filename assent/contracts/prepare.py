@@ -1,0 +1,61 @@
+"""From a request to its plan: what goes into *resolve* and *prepare*, and what comes out."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from assent.contracts.identity import Identity
+from assent.contracts.outcome import Outcome
+from assent.contracts.plan import Plan
+from assent.contracts.quotas import AgentLimits, Exceeded
+from assent.contracts.request import Request
+from assent.contracts.values import Frozen, Id
+
+
+class Unknowns(Frozen):
+    """Input of *resolve*: what only Feishu can say, and the plan depends on."""
+
+    requester: Identity | None = None
+    """Whose other ids are asked for."""
+    message_id: Id | None = None
+    """The message whose chat is asked for."""
+
+
+class Resolved(Frozen):
+    """What *resolve* found out; or why it is not known."""
+
+    requester: Identity | None = None
+    """The requester, by every id that Feishu tells."""
+    chat_id: str | None = None
+    """The chat of the message."""
+    refused: str | None = None
+    """Why there is no answer, and never will be."""
+
+
+class Preparation(Frozen):
+    """Input of *prepare*."""
+
+    request: Request
+    now: datetime
+    deadline: datetime
+    resolved: Resolved | None = None
+    """What Feishu said, if it was asked."""
+    limits: AgentLimits = AgentLimits()
+
+
+class Prepared(Frozen):
+    """What *prepare* found: a plan, or why there is none."""
+
+    plan: Plan | None = None
+    refused: str | None = None
+    """Why the request can never run: an unknown tool, invalid arguments."""
+    busy_with: str | None = None
+    """The open approval that holds the conversation."""
+    conflict: bool = False
+    """The id belongs to another request."""
+    exceeded: Exceeded | None = None
+    """The quota that it would have gone beyond; nothing was stored."""
+    outcome: Outcome | None = None
+    """How this very request ended, when Temporal no longer knows."""
+    unknown: Unknowns | None = None
+    """What Feishu must be asked first; then nothing is stored yet."""

@@ -1,0 +1,82 @@
+"""What is said of a frozen call, and how its review ended."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import StringConstraints
+
+from assent.contracts.identity import Identity
+from assent.contracts.values import Frozen, Id, Surface, Text
+
+
+class RulingKind(StrEnum):
+    """What is said of a frozen call."""
+
+    EXECUTED = "executed"
+    NOT_EXECUTED = "not_executed"
+    RETRY = "retry"
+    """It is to be tried again, under a new consent."""
+
+
+class Ruling(Frozen):
+    """What an operator says of a frozen call."""
+
+    kind: RulingKind
+    operator: Identity
+    reason: Annotated[Text, StringConstraints(min_length=1)]
+    """Why it is so, or how it was found out."""
+    content: Any = None
+    """The result, where the call was executed."""
+    payload_hash: Id | None = None
+    """The short hash of the payload, typed by the person who wants it tried again."""
+    payload_sha256: Id | None = None
+    """The payload that the operator was shown; a ruling about another one is refused."""
+    retries: int | None = None
+    """How often the call had been tried again when the operator looked; if it was again since, they must look anew."""
+    ruling_id: Id | None = None
+    """The same id is the same ruling."""
+    surface: Surface = Surface.TEMPORAL
+    proof: Id = "temporal"
+
+
+class Settlement(Frozen):
+    """How a review ended: what became of a call that was frozen."""
+
+    approval_id: str
+    kind: RulingKind
+    """executed or not_executed."""
+    content: Any = None
+    truncated: bool = False
+    """Whether `content` is only a preview; the whole is read with `handle.content()`."""
+    settled_by: Identity | None = None
+    """The operator, None where a probe found it out."""
+    surface: Surface
+    reason: str | None = None
+    settled_at: datetime
+    retried: bool = False
+    """Whether the call was tried again, and this is what came of that."""
+    also: tuple[str, ...] = ()
+    """Other approvals that get the same answer: some of them, where there are many."""
+    ruling_id: str | None = None
+    """The ruling that settled it, where a person's did."""
+
+
+class RuledKind(StrEnum):
+    """What became of a ruling."""
+
+    SETTLED = "settled"
+    RETRYING = "retrying"
+    ALREADY_SETTLED = "already_settled"
+    FORBIDDEN = "forbidden"
+
+
+class Ruled(Frozen):
+    """What became of a ruling, and how the review stands."""
+
+    kind: RuledKind
+    settlement: Settlement | None = None
+    consent: str | None = None
+    """The consent under which the call is tried again, where that is so."""

@@ -1,0 +1,74 @@
+"""An approval as it stands."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from assent.contracts.approvers import Approvers, Awaited
+from assent.contracts.decision import Judged
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Risk
+from assent.contracts.permission import Permission
+from assent.contracts.plan import Edit
+from assent.contracts.policy import Rule
+from assent.contracts.status import Phase, Status
+from assent.contracts.values import Frozen
+
+
+class Progress(Frozen):
+    """How far the approvers have come."""
+
+    approvers: Approvers
+    """Who may decide now."""
+    stage: int = 1
+    stages: int = 1
+    approvals: tuple[Judged, ...] = ()
+    """Who has approved, in all stages."""
+    approved: int = 0
+    """How many of them count in this stage."""
+    delegations: tuple[tuple[Identity, Identity], ...] = ()
+    """Who left the decision to whom."""
+    called: tuple[Identity, ...] = ()
+    """Who may decide too, because nobody did."""
+
+
+class State(Frozen):
+    """An approval as it stands."""
+
+    approval_id: str
+    phase: Phase
+    tool: str
+    requester: Identity
+    request_reason: str | None = None
+    """Why the agent wants it."""
+    asked_by: str | None = None
+    """The agent that asked, by the name of its token."""
+    status: Status | None = None
+    reason: str | None = None
+    """Why it ended so."""
+    payload: str | None = None
+    payload_sha256: str | None = None
+    idempotency_key: str | None = None
+    sensitive: tuple[str, ...] = ()
+    risk: Risk | None = None
+    approvers: Approvers | None = None
+    deadline: datetime | None = None
+    decided_by: Identity | None = None
+    decisions: tuple[Judged, ...] = ()
+    progress: Progress | None = None
+    permission: Permission | None = None
+    rule: Rule | None = None
+    warnings: tuple[str, ...] = ()
+    grant_id: str | None = None
+    edit: Edit | None = None
+    result_sha256: str | None = None
+    """The hash of the result that waits to be released, while it does."""
+    result_deadline: datetime | None = None
+    awaited: Awaited | None = None
+    """Whom it waits for, while it does."""
+    malformed: int = 0
+    """Messages that could not be read and were set aside."""
+
+    def awaits(self, person: Identity) -> bool:
+        """Whether it waits for this person, as far as can be said without asking a chat who belongs to it."""
+        return self.awaited is not None and self.awaited.asks(person)

@@ -1,0 +1,469 @@
+"""The door through Temporal: for those who are trusted with everything."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Collection
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+from temporalio.api.common.v1 import WorkflowExecution as ExecutionName
+from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest
+from temporalio.client import (
+    Client,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+    WorkflowHandle,
+    WorkflowQueryFailedError,
+    WorkflowQueryRejectedError,
+)
+from temporalio.common import QueryRejectCondition, WorkflowIDReusePolicy
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from assent import names
+from assent.client.door import Approval, FrozenReview, ToolDescription
+from assent.client.reader import LedgerReader, Stored
+from assent.contracts.audit import AuditRecord
+from assent.contracts.bundles import BundleAsked
+from assent.contracts.decision import Decision, Verdict, VerdictKind
+from assent.contracts.grants import Grant, RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest
+from assent.contracts.outcome import Outcome
+from assent.contracts.policy import Policy
+from assent.contracts.quotas import AgentLimits
+from assent.contracts.recall import LateDecision, Recall, Recalled, RecallKind
+from assent.contracts.request import Request
+from assent.contracts.review import FrozenStanding
+from assent.contracts.ruling import Ruled, Ruling, Settlement
+from assent.contracts.signals import VerdictQuestion, Withdrawal
+from assent.contracts.state import State
+from assent.contracts.status import Phase, Status
+from assent.contracts.values import Surface
+from assent.core.approval import Asked
+from assent.core.judging import after_ending
+from assent.errors import (
+    ApprovalConflict,
+    ApprovalInterrupted,
+    ApprovalNotFound,
+    AssentError,
+    ConversationBusy,
+    QuotaExceeded,
+    Unavailable,
+)
+from assent.safe import markdown_start
+from assent.temporal import search
+from assent.temporal.connection import NO_SERVER, ended_as, no_answer, unavailable
+from assent.temporal.ledger import TemporalLedger
+from assent.temporal.lists import listed_approvals
+from assent.temporal.reviews import Review, TemporalReviews
+
+_RECALL_WITHIN = timedelta(seconds=15)
+_OPEN_WITHIN = timedelta(seconds=5)
+_PREPARED_WITHIN = timedelta(seconds=5)
+_SIGNAL_WITHIN = timedelta(seconds=30)
+_LEDGER_SHARE = 0.75
+"""How much of its time a late decision spends on asking the ledger, before it asks Temporal."""
+
+_SUMMARY_BYTES = 380
+"""A little less than Temporal takes of a summary."""
+
+_Answer = TypeVar("_Answer", bound=BaseModel)
+NO_LIMITS = AgentLimits()
+
+
+class TemporalDoor:
+    """Approvals through a Temporal client; what is read of the ledger, through a reader, if there is one."""
+
+    def __init__(self, client: Client, reader: LedgerReader | None = None) -> None:
+        self._client = client
+        self._ledger = TemporalLedger(reader, self._open_state)
+        self._reviews = TemporalReviews(client, self._recall, self._ledger)
+
+    # Reviews
+
+    def frozen(self, *, limit: int) -> AsyncIterator[FrozenReview]:
+        return self._reviews.frozen(limit=limit)
+
+    async def settle(self, approval_id: str, ruling: Ruling) -> Ruled:
+        return await self._reviews.settle(approval_id, ruling)
+
+    async def settlement(self, approval_id: str) -> Settlement:
+        return await self._reviews.settlement(approval_id)
+
+    async def settled(self, approval_id: str) -> Settlement | None:
+        """What was settled of a frozen call, if anything was."""
+        return await self._ledger.settled(approval_id)
+
+    async def was_settled(self, approval_id: str) -> Settlement | None:
+        """The same; for who cannot read the ledger, who settled it and how, without the content and the words."""
+        return await self._reviews.was_settled(approval_id)
+
+    async def frozen_standing(self, approval_id: str) -> FrozenStanding:
+        """Where an approval stands whose call may have happened. Raises NotFrozen where there is no such question."""
+        return await self._reviews.standing(approval_id)
+
+    async def review(self, approval_id: str) -> Review:
+        """The open question of a frozen call. Raises NotFrozen where there is none."""
+        return await self._reviews.review(approval_id)
+
+    # What waits for people, and what they said once for all
+
+    def inbox(self, actor: Identity) -> AsyncIterator[State]:
+        return self._ledger.inbox(actor)
+
+    async def result(self, approval_id: str, *, actor: Identity) -> str | None:
+        found = await self.stored_result(approval_id, actor)
+        return await found.text() if found else None
+
+    async def stored_result(self, approval_id: str, actor: Identity) -> Stored | None:
+        """The result that waits to be released, to be read piece by piece."""
+        return await self._ledger.result(approval_id, actor)
+
+    def grants(self) -> AsyncIterator[Grant]:
+        return self._ledger.grants()
+
+    async def revoke(self, grant_id: str, *, actor: Identity, surface: Surface = Surface.CLIENT) -> RevokedKind:
+        question = Recall(kind=RecallKind.REVOKE, grant_id=grant_id, actor=actor, surface=surface)
+        revoked = (await self._recall(question)).revoked
+        if revoked is None:
+            raise Unavailable("the approvals worker does not know how to revoke; start a newer one and try again")
+        return revoked
+
+    async def policy(self) -> Policy | None:
+        """The operator's policy in force, if there is one."""
+        return await self._ledger.policy()
+
+    async def _open_state(self, approval_id: str) -> State:
+        return await self._ask(approval_id, names.STATE, None, State, _OPEN_WITHIN)
+
+    # Asking
+
+    async def request(self, request: Request, *, in_doubt: bool, limits: AgentLimits = NO_LIMITS) -> bool:
+        started = await self._start(request, limits)
+        if started and in_doubt:
+            await self._prepared(request.approval_id)
+        return started
+
+    async def request_many(self, requests: tuple[Request, ...], *, limits: AgentLimits = NO_LIMITS) -> None:
+        await self._start_bundle(requests)
+        asked = await asyncio.gather(
+            *(self.request(request, in_doubt=True, limits=limits) for request in requests), return_exceptions=True
+        )
+        for trouble in asked:
+            if isinstance(trouble, BaseException):
+                raise trouble
+
+    async def _start_bundle(self, requests: tuple[Request, ...]) -> None:
+        """Start what sends the card that the approvals share; without it each of them sends its own."""
+        bundle_id = requests[0].bundle_id
+        assert bundle_id is not None
+        bundle = BundleAsked(bundle_id=bundle_id, approval_ids=tuple(request.approval_id for request in requests))
+        try:
+            await self._client.start_workflow(
+                names.BUNDLE,
+                bundle,
+                id=names.bundle_workflow(bundle_id),
+                task_queue=names.APPROVALS_QUEUE,
+                id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
+                static_summary=_summary(f"{len(requests)} calls for {requests[0].requester}"),
+            )
+        except WorkflowAlreadyStartedError:
+            return
+        except RPCError as error:
+            raise unavailable(error) from error
+
+    async def _start(self, request: Request, limits: AgentLimits) -> bool:
+        """Start the approval, or see that the same request started it before. Tells which."""
+        digest = request.sha256
+        attributes = {
+            search.STATUS: Phase.PREPARING,
+            search.TOOL: request.tool,
+            search.REQUESTER: str(request.requester),
+        }
+        if request.thread_id is not None:
+            attributes[search.THREAD] = request.thread_id
+        reuse = WorkflowIDReusePolicy.REJECT_DUPLICATE
+        while True:
+            try:
+                await self._client.start_workflow(
+                    names.APPROVAL,
+                    Asked(request=request, limits=limits),
+                    id=names.approval_workflow(request.approval_id),
+                    task_queue=names.APPROVALS_QUEUE,
+                    id_reuse_policy=reuse,
+                    memo={names.REQUEST_HASH_MEMO: digest},
+                    search_attributes=search.attributes(attributes),
+                    static_summary=_summary(f"{request.tool} for {request.requester}"),
+                )
+                return True
+            except WorkflowAlreadyStartedError:
+                if await self._attaches(request.approval_id, digest):
+                    return False
+                # That run was refused before it became an approval: the id is still free.
+                reuse = WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
+            except RPCError as error:
+                raise unavailable(error) from error
+
+    async def _attaches(self, approval_id: str, digest: str) -> bool:
+        try:
+            described = await self._workflow(approval_id).describe()
+        except RPCError as error:
+            raise unavailable(error) from error
+        if described.status is WorkflowExecutionStatus.FAILED:
+            return False
+        if await described.memo_value(names.REQUEST_HASH_MEMO, "", type_hint=str) != digest:
+            raise ApprovalConflict(approval_id)
+        return True
+
+    async def _prepared(self, approval_id: str) -> None:
+        """Wait until the request was taken or refused; without a worker nobody can tell yet, and that is fine."""
+        try:
+            state = await self._prepared_state(approval_id, _PREPARED_WITHIN)
+        except (Unavailable, ApprovalNotFound):
+            return
+        if state.phase is Phase.CLOSED and state.status is None:
+            await self._result(approval_id)  # says why it was refused
+
+    # Looking
+
+    async def outcome(self, approval_id: str) -> Outcome:
+        return await self._ledger.ending(approval_id) or await self._result(approval_id)
+
+    async def _result(self, approval_id: str) -> Outcome:
+        """How the approval's own workflow ends, or what it says of why it did not begin."""
+        workflow = self._workflow(approval_id)
+        while True:
+            try:
+                return await workflow.result()
+            except WorkflowFailureError as error:
+                if not await self._goes_on(workflow, error):
+                    raise _failure(approval_id, error) from error
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:
+                    return await self._ledger.outcome(approval_id)
+                if error.status not in NO_SERVER:
+                    raise unavailable(error) from error
+            await asyncio.sleep(1)
+
+    async def _goes_on(self, workflow: WorkflowHandle[Any, Outcome], error: WorkflowFailureError) -> bool:
+        """Whether what was terminated was only a run that an operator reset."""
+        if not isinstance(error.cause, TerminatedError):
+            return False
+        try:
+            status = (await workflow.describe()).status
+        except RPCError as failure:
+            raise unavailable(failure) from failure
+        return status in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
+
+    async def state(self, approval_id: str, within: timedelta = _RECALL_WITHIN) -> State:
+        if ended := await self._ledger.ended(approval_id):
+            return ended
+        try:
+            return await self._prepared_state(approval_id, within)
+        except ApprovalNotFound:
+            return await self.recorded_state(approval_id)
+
+    async def recorded_state(self, approval_id: str) -> State:
+        """The approval as the ledger knows it, also of one that was ended by hand or that Temporal has forgotten."""
+        return await self._ledger.state(approval_id)
+
+    async def _prepared_state(self, approval_id: str, within: timedelta) -> State:
+        give_up = asyncio.get_running_loop().time() + within.total_seconds()
+        pause = 0.05
+        while True:
+            try:
+                state = await self._ask(approval_id, names.STATE, None, State, within)
+            except ApprovalInterrupted:
+                await self._result(approval_id)  # says how it was ended
+                raise
+            if state.phase is not Phase.PREPARING or asyncio.get_running_loop().time() > give_up:
+                return state
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, 0.5)
+
+    async def content(self, approval_id: str) -> str:
+        return await (await self.stored_content(approval_id)).text()
+
+    async def stored_content(self, approval_id: str) -> Stored:
+        """The whole result of an approval that has ended, to be read piece by piece."""
+        found = await self._ledger.content(approval_id)
+        if found is None:
+            raise Unavailable(f"the ledger no longer holds the result of approval {approval_id!r}")
+        return found
+
+    async def approvals(
+        self, *, status: str | None, limit: int, requesters: Collection[str] = ()
+    ) -> AsyncIterator[Approval]:
+        """The approvals that Temporal still knows. *requesters* narrows the search where they are plain names."""
+        async for approval in listed_approvals(self._client, status=status, limit=limit, requesters=requesters):
+            yield approval
+
+    async def tools(self) -> list[ToolDescription]:
+        return [ToolDescription.of(manifest) for manifest in await self.manifests()]
+
+    async def manifests(self) -> list[Manifest]:
+        """What the tools say of themselves, all of it."""
+        return await self._ledger.manifests()
+
+    async def audit(self, approval_id: str) -> list[AuditRecord]:
+        found = await self._ledger.records(approval_id)
+        if not found:
+            await self.state(approval_id)  # says if there is no such approval
+        return found
+
+    # Deciding
+
+    async def submit(self, approval_id: str, decision: Decision, *, answer_within: timedelta) -> Verdict:
+        clock = asyncio.get_running_loop().time
+        give_up = clock() + answer_within.total_seconds()
+
+        def left() -> timedelta:
+            return timedelta(seconds=max(give_up - clock(), 0.001))
+
+        while not await self._signal(approval_id, names.DECIDE, decision, decision.event_id, left()):
+            verdict = await self._late_verdict(approval_id, decision, left())
+            if verdict is not None:
+                return verdict
+        question = VerdictQuestion(event_id=decision.event_id, delivery_id=decision.delivery_id)
+        pause = 0.05
+        while clock() < give_up:
+            try:
+                verdict = await self._ask(approval_id, names.VERDICT, question, Verdict, left())
+            except (ApprovalNotFound, ApprovalInterrupted):
+                break
+            except Unavailable:  # the server buffers few queries at a time: many clickers take turns
+                await asyncio.sleep(0.05)
+                continue
+            if verdict.kind is not VerdictKind.RECEIVED:
+                return verdict
+            await asyncio.sleep(min(pause, left().total_seconds()))  # it waits for its card, or for an answer
+            pause = min(pause * 2, 2)
+        return Verdict(kind=VerdictKind.RECEIVED)
+
+    async def _late_verdict(self, approval_id: str, decision: Decision, within: timedelta) -> Verdict | None:
+        """The approval is not open: the ledger's record answers, or Temporal's last word. None: it just opened."""
+        answered = True
+        question = Recall(kind=RecallKind.VERDICT, approval_id=approval_id, decision=LateDecision.of(decision))
+        try:
+            recalled = await self._recall(question, within * _LEDGER_SHARE)
+            if recalled.verdict is not None and recalled.verdict.kind is not VerdictKind.MISSING:
+                return recalled.verdict
+        except Unavailable:
+            answered = False
+        try:
+            described = await self._workflow(approval_id).describe(rpc_timeout=within * (1 - _LEDGER_SHARE))
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND and answered:
+                return Verdict(kind=VerdictKind.MISSING)
+            raise unavailable(error) from error
+        if described.status is WorkflowExecutionStatus.RUNNING:
+            return None
+        ended = described.typed_search_attributes.get(search.STATUS) or ""
+        if ended not in {*Status}:
+            return Verdict(kind=VerdictKind.MISSING)
+        return Verdict(kind=after_ending(Status(ended)), status=Status(ended))
+
+    async def withdraw(self, approval_id: str, withdrawal: Withdrawal) -> None:
+        await self._signal(approval_id, names.CANCEL, withdrawal, uuid.uuid4().hex, _SIGNAL_WITHIN)
+
+    async def close(self) -> None:
+        """Nothing to let go of: the Temporal client belongs to whoever made it."""
+
+    # Talking to Temporal
+
+    def _workflow(self, approval_id: str) -> WorkflowHandle[Any, Outcome]:
+        return self._client.get_workflow_handle(names.approval_workflow(approval_id), result_type=Outcome)
+
+    async def _signal(
+        self, approval_id: str, name: str, message: BaseModel, request_id: str, within: timedelta
+    ) -> bool:
+        """Signal durably and once per request id; False if the approval has ended or is not known."""
+        payloads = await self._client.data_converter.encode([message])
+        request = SignalWorkflowExecutionRequest(
+            namespace=self._client.namespace,
+            workflow_execution=ExecutionName(workflow_id=names.approval_workflow(approval_id)),
+            signal_name=name,
+            request_id=request_id,
+            identity=self._client.identity,
+        )
+        request.input.payloads.extend(payloads)
+        try:
+            async with _bounded(within):
+                await self._client.workflow_service.signal_workflow_execution(request, retry=True, timeout=within)
+        except TimeoutError as error:
+            raise no_answer() from error
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return False
+            raise unavailable(error) from error
+        return True
+
+    async def _ask(
+        self, approval_id: str, query: str, question: BaseModel | None, answer: type[_Answer], within: timedelta
+    ) -> _Answer:
+        arguments = [] if question is None else [question]
+        try:
+            async with _bounded(within):
+                found: _Answer = await self._workflow(approval_id).query(
+                    query,
+                    args=arguments,
+                    result_type=answer,
+                    rpc_timeout=within,
+                    reject_condition=QueryRejectCondition.NOT_COMPLETED_CLEANLY,
+                )
+            return found
+        except TimeoutError as error:
+            raise no_answer() from error
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise ApprovalNotFound(approval_id) from error
+            raise unavailable(error) from error
+        except WorkflowQueryRejectedError as error:
+            raise ApprovalInterrupted(approval_id, ended_as(error.status)) from error
+        except WorkflowQueryFailedError as error:
+            raise Unavailable(f"the approval could not answer: {error}") from error
+
+    async def _recall(self, question: Recall, within: timedelta = _RECALL_WITHIN) -> Recalled:
+        try:
+            async with _bounded(within):
+                recalled: Recalled = await self._client.execute_workflow(
+                    names.RECALL,
+                    question,
+                    id=f"recall/{uuid.uuid4()}",
+                    task_queue=names.APPROVALS_QUEUE,
+                    result_type=Recalled,
+                    execution_timeout=within,
+                )
+            return recalled
+        except (WorkflowFailureError, RPCError, TimeoutError) as error:
+            raise Unavailable("no approvals worker could ask the ledger; start one and try again") from error
+
+
+def _bounded(within: timedelta) -> asyncio.Timeout:
+    """A bound that holds even where Temporal's own deadline does not; that one says more, so it goes first."""
+    return asyncio.timeout(within.total_seconds() + 0.1)
+
+
+def _summary(text: str) -> str:
+    """A line in Temporal's lists, which show it as Markdown."""
+    return markdown_start(text, _SUMMARY_BYTES)
+
+
+def _failure(approval_id: str, error: WorkflowFailureError) -> AssentError:
+    match error.cause:
+        case ApplicationError(type="ApprovalConflict"):
+            return ApprovalConflict(approval_id)
+        case ApplicationError(type="ConversationBusy") as busy:
+            return ConversationBusy(*busy.details)
+        case ApplicationError(type="QuotaExceeded") as exceeded:
+            return QuotaExceeded(*exceeded.details)
+        case TerminatedError():
+            return ApprovalInterrupted(approval_id, "terminated")
+        case CancelledError():
+            return ApprovalInterrupted(approval_id, "cancelled")
+        case cause:
+            return ApprovalInterrupted(approval_id, f"ended ({cause})")

@@ -1,0 +1,1 @@
+"""Tools: typed functions that the service runs."""

@@ -1,0 +1,335 @@
+"""Tools: typed functions that the service runs, and what they say of themselves."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints, overload
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic.dataclasses import dataclass
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import SchemaError
+from pydantic_core.core_schema import DecimalSchema
+
+from assent import names
+from assent.arguments import schema
+from assent.contracts.approvers import Approvers
+from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest, Risk
+from assent.contracts.permission import Permission
+from assent.contracts.values import Frozen, Id
+from assent.errors import InvalidTool
+from assent.payload import canonical_json
+
+_LONGEST = timedelta(days=365)
+"""What all attempts of one call may take together: deadlines must stay within the calendar."""
+
+_Size = TypeVar("_Size", int, timedelta)
+
+
+class ToolOutcome(StrEnum):
+    """How a tool says that it ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    NEEDS_USER_AUTH = "needs_user_auth"
+    CANCELLED = "cancelled"
+    INFORMATIONAL = "informational"
+
+    @property
+    def took_effect(self) -> bool:
+        return self in (ToolOutcome.COMPLETED, ToolOutcome.INFORMATIONAL)
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a tool returns when a plain value does not say enough.
+
+    Raising instead means: whether it happened is not known.
+    """
+
+    outcome: ToolOutcome = ToolOutcome.COMPLETED
+    content: Any = None
+    authorize_url: str | None = None
+
+
+class ProbeAnswer(StrEnum):
+    """What a probe found out about a call."""
+
+    EXECUTED = "executed"
+    NOT_EXECUTED = "not_executed"
+    """It has not run, and no longer can."""
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """What a probe returns when it knows the content too; a bare `ProbeAnswer` will do otherwise."""
+
+    answer: ProbeAnswer
+    content: Any = None
+
+
+class ToolContext(Frozen):
+    """What a tool may know about the call it makes."""
+
+    approval_id: str
+    requester: Identity
+    idempotency_key: str
+    """Pass it on to whatever can tell a repeated call from a new one."""
+    tool_call_id: str | None = None
+    thread_id: str | None = None
+    attempt: int = 1
+
+
+class Tool:
+    """A registered function. Calling it calls the function, unguarded."""
+
+    def __init__(self, function: Callable[..., Any], probe: Callable[..., Any] | None, **declared: Any) -> None:
+        self.function = function
+        self.probe = probe
+        self._parameters, self._context_name = _parameters(function, declared["name"])
+        self._model = _arguments_model(self._parameters)
+        self.manifest = Manifest(
+            parameters=_closed_schema(self._model, self._parameters, declared["name"]),
+            description=inspect.getdoc(function) or "",
+            has_probe=probe is not None,
+            **declared,
+        )
+        unknown = set(self.manifest.sensitive) - {parameter.name for parameter in self._parameters}
+        if unknown:
+            raise InvalidTool(f"tool {self.name!r}: sensitive names no parameter {sorted(unknown)}")
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    @property
+    def name(self) -> str:
+        return self.manifest.name
+
+    def parse(self, arguments: bytes) -> dict[str, Any]:
+        """The function's keyword arguments, strictly from JSON, none left over. Raises pydantic's ValidationError."""
+        model = self._model.model_validate_json(arguments, strict=True, extra="forbid")
+        return {parameter.name: getattr(model, f"p{i}") for i, parameter in enumerate(self._parameters)}
+
+    def bound(self, arguments: dict[str, Any], context: ToolContext) -> Callable[[], Any]:
+        """The call, ready to be made."""
+        given = {self._context_name: context} if self._context_name else {}
+        return partial(self.function, **arguments, **given)
+
+
+class Registry:
+    """The tools that a worker offers, by name."""
+
+    def __init__(self) -> None:
+        self.tools: dict[str, Tool] = {}
+
+    def add(self, tool: Tool) -> Tool:
+        if tool.name in self.tools:
+            raise InvalidTool(f"tool {tool.name!r} is registered twice; give one of them another name")
+        self.tools[tool.name] = tool
+        return tool
+
+
+registry = Registry()
+"""Where `@tool` registers."""
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    queue: str = names.TOOLS_QUEUE,
+    risk: Risk | str = Risk.MEDIUM,
+    approvers: str | Approvers | Iterable[Identity] = "requester",
+    retry_safe: bool = False,
+    attempts: int = 3,
+    timeout: timedelta = timedelta(minutes=1),
+    probe: Callable[..., Any] | None = None,
+    probe_for: timedelta = timedelta(hours=1),
+    in_flight: timedelta | None = None,
+    sensitive: Iterable[str] = (),
+    max_ttl: timedelta | None = None,
+    permission: Permission | str | None = None,
+    require_execution_approval: bool | None = None,
+    require_result_approval: bool | None = None,
+    registry: Registry = registry,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    queue: str = names.TOOLS_QUEUE,
+    risk: Risk | str = Risk.MEDIUM,
+    approvers: str | Approvers | Iterable[Identity] = "requester",
+    retry_safe: bool = False,
+    attempts: int = 3,
+    timeout: timedelta = timedelta(minutes=1),
+    probe: Callable[..., Any] | None = None,
+    probe_for: timedelta = timedelta(hours=1),
+    in_flight: timedelta | None = None,
+    sensitive: Iterable[str] = (),
+    max_ttl: timedelta | None = None,
+    permission: Permission | str | None = None,
+    require_execution_approval: bool | None = None,
+    require_result_approval: bool | None = None,
+    registry: Registry = registry,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Register a function as a tool that runs only with a person's consent.
+
+    name: what agents call it; by default the function's name.
+    queue: the Temporal task queue whose workers run it.
+    risk: low, medium or high, shown to whoever decides.
+    approvers: "requester", "anyone", or a list of identities.
+    retry_safe: the tool honours `ToolContext.idempotency_key`, so beginning it again is harmless.
+    attempts: how often a `retry_safe` tool may be begun for one consent.
+    timeout: how long the body may take before its outcome counts as unknown.
+    probe: `probe(ctx, **arguments)`, asked when the outcome is unknown.
+    probe_for: how long it is asked, with growing pauses, before only a person is left to ask.
+    in_flight: how long after its beginning a call may still take effect. A probe's "not executed" counts only after
+        that; where nothing is said, only once the body is known to have ended.
+    sensitive: parameters that are never shown in clear.
+    max_ttl: the longest that an approval of this tool may wait.
+    permission: whether a person is asked before it runs and before its result is handed over; by default always, and
+        never. The older levels are understood too: "public", "moderate", "sensitive".
+    require_execution_approval, require_result_approval: the older words: False runs it without asking, True has
+        every result looked at.
+    """
+
+    def register(function: Callable[..., Any]) -> Tool:
+        chosen = name if name is not None else getattr(function, "__name__", "")
+        try:
+            return registry.add(
+                Tool(
+                    function,
+                    probe,
+                    name=_id(chosen, "name"),
+                    queue=_id(queue, "queue"),
+                    risk=Risk(risk),
+                    approvers=Approvers.of(approvers),
+                    retry_safe=retry_safe,
+                    attempts=_positive(attempts, "attempts", 0),
+                    timeout=_bounded(_positive(timeout, "timeout", timedelta(0)), attempts),
+                    probe_for=_positive(probe_for, "probe_for", timedelta(0)),
+                    in_flight=in_flight if in_flight is None else _positive(in_flight, "in_flight", timedelta(0)),
+                    sensitive=tuple(sensitive),
+                    max_ttl=max_ttl if max_ttl is None else _positive(max_ttl, "max_ttl", timedelta(0)),
+                    permission=_permission(permission, require_execution_approval, require_result_approval),
+                )
+            )
+        except InvalidTool:
+            raise
+        except PydanticUserError as error:
+            raise InvalidTool(f"tool {chosen!r}: the arguments have no JSON Schema: {error.message}") from None
+        except (ValueError, TypeError, SchemaError) as error:
+            raise InvalidTool(f"tool {chosen!r}: {error}") from None
+
+    return register if function is None else register(function)
+
+
+def _permission(said: Permission | str | None, asks: bool | None, reviews: bool | None) -> Permission:
+    given = said.model_dump() if isinstance(said, Permission) else {} if said is None else {"level": said}
+    older = {"require_execution_approval": asks, "require_result_approval": reviews}
+    try:
+        return Permission.model_validate({**given, **older})
+    except ValidationError as error:
+        raise ValueError(f"permission: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+
+
+def _id(value: str, name: str) -> str:
+    try:
+        return TypeAdapter(Id).validate_python(value)
+    except ValidationError as error:
+        raise ValueError(f"{name}: {error.errors()[0]['msg']}") from None
+
+
+def _positive(value: _Size, name: str, zero: _Size) -> _Size:
+    if value <= zero:
+        raise ValueError(f"{name} must be positive")
+    return value
+
+
+def _bounded(timeout: timedelta, attempts: int) -> timedelta:
+    if timeout > _LONGEST / attempts:
+        raise ValueError(f"timeout: all attempts together may take {_LONGEST.days} days at most")
+    return timeout
+
+
+def _parameters(function: Callable[..., Any], name: str) -> tuple[list[inspect.Parameter], str | None]:
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise InvalidTool(f"tool {name!r}: an annotation cannot be resolved: {error}") from None
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidTool(f"tool {name!r}: a generator does nothing when it is called; return the result instead")
+    context_name = None
+    parameters = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise InvalidTool(f"tool {name!r}: parameter {parameter} cannot be passed by name")
+        if parameter.name not in hints:
+            raise InvalidTool(f"tool {name!r}: parameter {parameter.name!r} has no annotation")
+        if _mentions_context(hints[parameter.name]):
+            if hints[parameter.name] is not ToolContext or context_name is not None:
+                raise InvalidTool(f"tool {name!r}: one parameter may be a ToolContext, annotated with just that")
+            context_name = parameter.name
+            continue
+        parameters.append(parameter.replace(annotation=hints[parameter.name]))
+    return parameters, context_name
+
+
+def _mentions_context(annotation: Any) -> bool:
+    return annotation is ToolContext or any(_mentions_context(part) for part in get_args(annotation))
+
+
+def _arguments_model(parameters: list[inspect.Parameter]) -> type[BaseModel]:
+    # Fields are numbered and aliased, so that no parameter's name can collide with a model's attribute.
+    fields: dict[str, Any] = {
+        f"p{i}": (
+            Annotated[parameter.annotation, Field(alias=parameter.name)],
+            ... if parameter.default is parameter.empty else parameter.default,
+        )
+        for i, parameter in enumerate(parameters)
+    }
+    return create_model("Arguments", __config__=ConfigDict(extra="forbid", strict=True), **fields)
+
+
+class _SchemaOfArguments(GenerateJsonSchema):
+    """JSON Schema that also says which texts are decimals, so that others are refused before anyone is asked."""
+
+    def get_decimal_pattern(self, schema: DecimalSchema) -> str:
+        return r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+
+
+def _closed_schema(model: type[BaseModel], parameters: list[inspect.Parameter], name: str) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a default left out is refused below, by name
+        parts = model.model_json_schema(schema_generator=_SchemaOfArguments)
+    schema.close(parts)
+    schema.check(parts)
+    lost = schema.lost_defaults(parts)
+    lost += [p.name for p in parameters if p.default is not p.empty and not _is_carried(p, parts["properties"][p.name])]
+    if lost:
+        raise InvalidTool(f"tool {name!r}: JSON Schema cannot carry the default of {', '.join(sorted(set(lost)))}")
+    return parts
+
+
+def _is_carried(parameter: inspect.Parameter, declared: dict[str, Any]) -> bool:
+    """Whether the default comes back from the schema as it was."""
+    if "default" not in declared:
+        return False
+    try:
+        back = TypeAdapter(parameter.annotation).validate_json(canonical_json(declared["default"]), strict=True)
+    except ValidationError:
+        return False
+    return bool(back == parameter.default)

@@ -1,0 +1,57 @@
+"""The values that agents, tools and operators read and pass on, and the errors that only some of them meet."""
+
+from assent.client.door import Approval, FrozenReview, ToolDescription
+from assent.client.reader import LedgerReader
+from assent.client.sync import SyncApproval
+from assent.contracts.audit import AuditEntry, AuditEvent, AuditRecord
+from assent.contracts.decision import DecisionKind, Judged, Remember, Stage, Verdict, VerdictKind
+from assent.contracts.grants import Grant, RevokedKind
+from assent.contracts.manifest import Risk
+from assent.contracts.permission import Execution, ResultReview
+from assent.contracts.plan import Edit
+from assent.contracts.policy import Rule
+from assent.contracts.request import WhenPending
+from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind, Settlement
+from assent.contracts.state import Progress, State
+from assent.contracts.status import Phase
+from assent.contracts.values import Surface
+from assent.errors import LedgerNeeded, MissingExtra, NotFrozen, RulingRefused, Unhashable
+
+__all__ = [
+    "Approval",
+    "AuditEntry",
+    "AuditEvent",
+    "AuditRecord",
+    "DecisionKind",
+    "Edit",
+    "Execution",
+    "FrozenReview",
+    "Grant",
+    "Judged",
+    "LedgerNeeded",
+    "LedgerReader",
+    "MissingExtra",
+    "NotFrozen",
+    "Phase",
+    "Progress",
+    "Remember",
+    "ResultReview",
+    "RevokedKind",
+    "Risk",
+    "Ruled",
+    "RuledKind",
+    "Rule",
+    "Ruling",
+    "RulingKind",
+    "RulingRefused",
+    "Settlement",
+    "Stage",
+    "State",
+    "Surface",
+    "SyncApproval",
+    "ToolDescription",
+    "Unhashable",
+    "Verdict",
+    "VerdictKind",
+    "WhenPending",
+]

@@ -1,0 +1,58 @@
+"""The bot's answer to "what awaits me": one card that lists it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from assent.contracts.decision import Stage
+from assent.contracts.plan import Plan
+from assent.safe import one_line, shortened
+from cards.arguments import arguments_of, target
+from cards.elements import Element, box, div, markdown, plain, row, to_json
+from cards.framing import framed
+from cards.people import deadline_row, named
+from cards.wording import Both, Wording
+
+MOST_LISTED = 10
+"""How many are listed: a person reads no more, and a card holds no more elements."""
+_TOOL_CHARACTERS = 120
+
+
+class Waiting(NamedTuple):
+    """Something that waits for a person."""
+
+    plan: Plan
+    stage: Stage
+    """Whether the call waits, or its result."""
+
+
+def inbox_card(waiting: Sequence[Waiting], more: int, wording: Wording) -> str:
+    """What waits for whoever asked, as card JSON 2.0.
+
+    more: how many wait besides those.
+    """
+    count = str(len(waiting) + more)
+    said = wording("inbox.waiting", count=count) if waiting else wording("inbox.nothing")
+    elements: list[Element] = [_listed(each, wording) for each in waiting]
+    if more:
+        elements.append(div(wording("inbox.more", count=str(more)), text_color="grey"))
+    elements.append(div(wording("inbox.where" if waiting else "inbox.idle"), text_color="grey"))
+    return to_json(framed(said, _header(said, is_empty=not waiting), elements))
+
+
+def _header(said: Both, *, is_empty: bool) -> Element:
+    icon = {"tag": "standard_icon", "token": "done_outlined" if is_empty else "approval_outlined"}
+    return {"template": "green" if is_empty else "blue", "icon": icon, "title": plain(said)}
+
+
+def _listed(waiting: Waiting, wording: Wording) -> Element:
+    """What would run, who asks for it and until when."""
+    plan = waiting.plan
+    tool, about = shortened(one_line(plan.tool), _TOOL_CHARACTERS), target(arguments_of(plan))
+    what = wording("inbox.result", call=tool) if waiting.stage is Stage.RESULT else tool
+    rows = [div(what), *([div(about, text_color="grey")] if about else [])]
+    rows.append(row(wording("card.asked_by"), markdown(named(plan.requester))))
+    if waiting.stage is Stage.CALL:
+        rows.append(deadline_row(plan.deadline, wording))
+    return box([*rows, div(wording(f"risk.{plan.risk}"), text_color="grey")], "grey-50")

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, event
-
 from assent.content import Content
 from assent.contracts.conclude import Conclusion
 from assent.contracts.execute import Report, ReportKind, ToolCall
@@ -24,6 +22,7 @@ from assent.contracts.quotas import NO_LIMITS, Limits
 from assent.contracts.request import Request
 from assent.persons import Person
 from ledger import Beginning, Ending, Holder, Ledger, Right, Twin
+from ledger.engine import Connection
 
 STEPS = (
     *("manifest", "policy", "twin", "register", "record", "intend", "sent"),
@@ -66,28 +65,40 @@ class Stopwatch:
             self.add(name, time.monotonic() - began)
 
 
+class _Watched:
+    """A connection with a stopwatch on each statement."""
+
+    def __init__(self, connection: Connection, stopwatch: Stopwatch) -> None:
+        self._connection, self._stopwatch = connection, stopwatch
+        self.dialect, self.stream = connection.dialect, connection.stream
+
+    async def execute(self, *asked: Any) -> Any:
+        with self._stopwatch.timing(STATEMENT):
+            return await self._connection.execute(*asked)
+
+
 def watch(ledger: Ledger, stopwatch: Stopwatch) -> None:
-    """Time each statement on this ledger's database, and each commit until its connection goes back to the pool."""
-    began, committing = "bench_began", "bench_committing"
+    """Time each statement on this ledger's database, and each commit from its last statement until it is told."""
+    engine: Any = ledger.engine
+    write, read = engine.write, engine.read
 
-    def before(connection: Connection, *_: Any) -> None:
-        connection.info[began] = time.monotonic()
+    async def writing(operation: Ask, *args: Any, **kwargs: Any) -> Any:
+        done = time.monotonic()
 
-    def after(connection: Connection, *_: Any) -> None:
-        stopwatch.add(STATEMENT, time.monotonic() - connection.info.pop(began))
+        async def watched(connection: Connection) -> Any:
+            nonlocal done
+            answer = await operation(_Watched(connection, stopwatch), *args, **kwargs)
+            done = time.monotonic()
+            return answer
 
-    def commit(connection: Connection) -> None:
-        connection.info[committing] = time.monotonic()
+        answer = await write(watched)
+        stopwatch.add(COMMIT, time.monotonic() - done)
+        return answer
 
-    def reset(_driver: Any, record: Any, _state: Any) -> None:
-        if since := record.info.pop(committing, None):
-            stopwatch.add(COMMIT, time.monotonic() - since)
+    async def reading(operation: Ask, *args: Any, **kwargs: Any) -> Any:
+        return await read(lambda connection: operation(_Watched(connection, stopwatch), *args, **kwargs))
 
-    engine = ledger._engine.sync_engine
-    event.listen(engine, "before_cursor_execute", before)
-    event.listen(engine, "after_cursor_execute", after)
-    event.listen(engine, "commit", commit)
-    event.listen(engine.pool, "reset", reset)
+    engine.write, engine.read = writing, reading
 
 
 def timed(ledger: Ledger, stopwatch: Stopwatch) -> Ledger:

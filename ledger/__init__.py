@@ -4,7 +4,7 @@ from ledger.approvals import Open
 from ledger.attempts import Holder, Standing
 from ledger.claims import Beginning, Ending, Right
 from ledger.database import Ledger
-from ledger.engine import is_refusal
+from ledger.errors import LedgerError, OutOfReach, Refused, is_refusal
 from ledger.messages import Message, MessageKind, Record, Shown, Slot, bundle_slot
 from ledger.reader import Reader
 from ledger.requesters import Twin
@@ -17,13 +17,16 @@ __all__ = [
     "Ending",
     "Holder",
     "Ledger",
+    "LedgerError",
     "Message",
     "MessageKind",
     "Open",
     "Orphan",
+    "OutOfReach",
     "Untold",
     "Reader",
     "Record",
+    "Refused",
     "Right",
     "Shown",
     "Slot",

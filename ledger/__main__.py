@@ -14,11 +14,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 from sqlalchemy import make_url
-from sqlalchemy.exc import SQLAlchemyError
 
 from assent.contracts.audit import ClosingHead
 from assent.settings import Settings
-from ledger import Ledger, roles
+from ledger import Ledger, LedgerError, roles
 
 
 class UnreadableHeads(ValueError):
@@ -59,7 +58,7 @@ async def make_roles(prefix: str) -> int:
         ledger = Ledger.open(existing_database())
         made = await roles.grant(ledger.engine, given, prefix)
         await ledger.dispose()
-    except (SQLAlchemyError, ValueError, OSError) as error:
+    except (LedgerError, ValueError, OSError) as error:
         said = error if isinstance(error, ValueError) else type(error).__name__
         print(f"The roles were not made ({said}); check ASSENT_DATABASE_URL: it must be the owner's.", file=sys.stderr)
         return 2
@@ -92,7 +91,7 @@ async def with_ledger(do: Callable[[Ledger], Awaitable[int]]) -> int:
             return await do(ledger)
         finally:
             await ledger.dispose()
-    except (SQLAlchemyError, ValueError, OSError) as error:
+    except (LedgerError, ValueError, OSError) as error:
         print(f"The ledger cannot be read ({type(error).__name__}); check ASSENT_DATABASE_URL.", file=sys.stderr)
         return 2
 

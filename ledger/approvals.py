@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, or_, select, true, tuple_, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Text, bindparam, or_, select, tuple_, update
 
 from assent.client.reader import Subject
 from assent.content import storable
@@ -27,15 +26,78 @@ from assent.core.judging import after_ending, objection, refusal_entry
 from assent.core.panel import Panel
 from assent.payload import sha256
 from ledger import audit, claims, quotas, requesters, results, settlements
-from ledger.engine import insert, inserted
+from ledger.clock import database_now
+from ledger.engine import Connection, inserted
 from ledger.messages import MessageKind, judged_of, messages_of
 from ledger.results import claim_of, claimed_payload, report
-from ledger.revisions import begin_anew, plan_of, standing_plan
+from ledger.revisions import approval_of, begin_anew, plan_of, standing_plan
 from ledger.schema import ClaimState, approvals, conversations, decisions
+from ledger.statements import Statement, insert
+
+LIVES_IN = or_(
+    approvals.c.temporal_namespace == bindparam("namespace"),
+    approvals.c.temporal_namespace.is_(None),
+    bindparam("namespace", type_=Text).is_(None),
+)
+"""Of an approval: its workflow lives in this namespace of Temporal, as far as is known; None means in any."""
+_is_open = (
+    approvals.c.status.is_(None),
+    approvals.c.plan.is_not(None),
+    approvals.c.open_until > bindparam("now"),
+)
+_oldest_first = approvals.c.created_at, approvals.c.approval_id
+_conversation = insert(conversations)
+_ADD = Statement(insert(approvals).on_conflict_do_nothing())
+_HELD = Statement(select(approvals).where(approvals.c.approval_id == bindparam("of")).with_for_update())
+_CHANGE = Statement(update(approvals).where(approvals.c.approval_id == bindparam("of")))
+_OUTCOME = Statement(select(approvals.c.outcome).where(approvals.c.approval_id == bindparam("of")))
+_WAITING = Statement(
+    select(approvals)
+    .where(*_is_open, LIVES_IN)
+    .order_by(*_oldest_first)
+    .offset(bindparam("offset"))
+    .limit(bindparam("limit"))
+)
+_WAITING_IDS = Statement(
+    select(approvals.c.approval_id)
+    .where(*_is_open, LIVES_IN)
+    .order_by(*_oldest_first)
+    .offset(bindparam("offset"))
+    .limit(bindparam("limit"))
+)
+_SUBJECT = Statement(select(approvals.c.tool, approvals.c.requester).where(approvals.c.approval_id == bindparam("of")))
+_OPEN = Statement(
+    select(approvals.c.approval_id, approvals.c.created_at, approvals.c.open_until)
+    .where(approvals.c.status.is_(None), LIVES_IN)
+    .where(
+        tuple_(*_oldest_first)
+        > tuple_(bindparam("after_created_at", type_=Text), bindparam("after_approval_id", type_=Text))
+    )
+    .order_by(*_oldest_first)
+    .limit(bindparam("limit"))
+)
+_TAKE_CONVERSATION = Statement(
+    _conversation.on_conflict_do_update(
+        index_elements=["thread_id"], set_={"thread_id": _conversation.excluded.thread_id}
+    )
+)
+_IN_CONVERSATION = Statement(
+    select(approvals.c.plan)
+    .where(approvals.c.thread_id == bindparam("thread_id"), *_is_open)
+    .where(approvals.c.approval_id != bindparam("but"))
+    .where(approvals.c.asked_by.is_not_distinct_from(bindparam("asked_by", type_=Text)), LIVES_IN)
+    .order_by(approvals.c.created_at)
+)
+_ADD_DECISION = Statement(insert(decisions).on_conflict_do_nothing())
+_DECISION = Statement(
+    select(decisions.c.judged).where(
+        decisions.c.approval_id == bindparam("of"), decisions.c.event_id == bindparam("event_id")
+    )
+)
 
 
 async def register(
-    connection: AsyncConnection,
+    connection: Connection,
     request: Request,
     plan: Plan | None,
     refused: str | None,
@@ -56,20 +118,20 @@ async def register(
         return Prepared(busy_with=others[0])
     if plan:
         plan = plan.model_copy(update={"supersedes": others})
-    row = insert(connection, approvals).values(
-        approval_id=request.approval_id,
-        request_sha256=request_sha256,
-        tool=request.tool,
-        thread_id=request.thread_id,
-        requester=request.requester.model_dump_json(exclude_none=True),
-        plan=plan.model_dump_json() if plan else None,
-        refused=refused,
-        created_at=audit.stamp(now),
-        open_until=audit.stamp(open_until),
+    row = {
+        "approval_id": request.approval_id,
+        "request_sha256": request_sha256,
+        "tool": request.tool,
+        "thread_id": request.thread_id,
+        "requester": request.requester.model_dump_json(exclude_none=True),
+        "plan": plan.model_dump_json() if plan else None,
+        "refused": refused,
+        "created_at": audit.stamp(now),
+        "open_until": audit.stamp(open_until),
         **place.model_dump(),
-        temporal_namespace=namespace,
-    )
-    if not await inserted(connection, row.on_conflict_do_nothing()):
+        "temporal_namespace": namespace,
+    }
+    if not await inserted(connection, _ADD, row):
         standing = await stored(connection, request.approval_id, request_sha256)
         assert standing is not None, "a record is never deleted"
         return standing
@@ -88,22 +150,18 @@ async def register(
         rule=plan.rule.name if plan and plan.rule else None,
         policy_sha256=plan.rule.policy_sha256 if plan and plan.rule else None,
     )
-    await audit.append(connection, request.approval_id, [asked])
+    await audit.append(connection, request.approval_id, [asked], is_held=True)
     return Prepared(plan=plan, refused=refused)
 
 
-async def settle(connection: AsyncConnection, conclusion: Conclusion) -> Outcome:
+async def settle(connection: Connection, conclusion: Conclusion) -> Outcome:
     """Conclusion how an approval ended, and return the ending that stands: the first one, whatever is said later.
 
     An ending without an execution closes the claim, so that it stays true; where there is a claim already, the claim
     knows better than the ending.
     """
     outcome = conclusion.outcome
-    row = (
-        await connection.execute(
-            select(approvals).where(approvals.c.approval_id == outcome.approval_id).with_for_update()
-        )
-    ).first()
+    row = (await connection.execute(_HELD, {"of": outcome.approval_id})).first()
     for place, judged in enumerate(conclusion.judged):
         await _remember(connection, outcome.approval_id, judged, place)
     if row is None or row.outcome is not None:
@@ -124,18 +182,20 @@ async def settle(connection: AsyncConnection, conclusion: Conclusion) -> Outcome
         if known := await claims.shut(connection, closing):
             outcome = concluded(outcome, known)
     outcome = await _as_claimed(connection, outcome)
-    await connection.execute(
-        update(approvals)
-        .where(approvals.c.approval_id == outcome.approval_id)
-        .values(status=outcome.status, outcome=outcome.model_dump_json(), closed_at=audit.stamp(conclusion.closed_at))
-    )
-    await audit.append(connection, outcome.approval_id, conclusion.entries, closing=True)
+    await audit.append(connection, outcome.approval_id, conclusion.entries, is_held=True)
+    end = {
+        "status": outcome.status,
+        "outcome": outcome.model_dump_json(),
+        "closed_at": audit.stamp(conclusion.closed_at),
+        "unsealed_since": audit.stamp(await database_now(connection)),
+    }
+    await connection.execute(_CHANGE, {"of": outcome.approval_id, **end})
     if outcome.status is Status.FROZEN:
         await settlements.note(connection, outcome.approval_id)
     return outcome
 
 
-async def _as_claimed(connection: AsyncConnection, outcome: Outcome) -> Outcome:
+async def _as_claimed(connection: Connection, outcome: Outcome) -> Outcome:
     """The outcome with the payload that ran: an approval that was reset may end with another than it had claimed."""
     claimed = await claimed_payload(connection, outcome.approval_id)
     if claimed is None or outcome.payload_sha256 in (None, claimed):
@@ -150,55 +210,34 @@ async def _as_claimed(connection: AsyncConnection, outcome: Outcome) -> Outcome:
     return outcome.model_copy(update=ran)
 
 
-async def outcome_of(connection: AsyncConnection, approval_id: str) -> Outcome | None:
-    found = await connection.execute(select(approvals.c.outcome).where(approvals.c.approval_id == approval_id))
-    text = found.scalar_one_or_none()
+async def outcome_of(connection: Connection, approval_id: str) -> Outcome | None:
+    text = (await connection.execute(_OUTCOME, {"of": approval_id})).scalar_one_or_none()
     return Outcome.model_validate_json(text) if text else None
 
 
 async def waiting(
-    connection: AsyncConnection, now: datetime, offset: int, limit: int, namespace: str | None = None
+    connection: Connection, now: datetime, offset: int, limit: int, namespace: str | None = None
 ) -> tuple[tuple[Plan, ...], int | None]:
     """The plans of open approvals from *offset* on, the oldest first, and where the rest begins."""
-    page = (
-        select(approvals)
-        .where(*_open(now), lives_in(namespace))
-        .order_by(approvals.c.created_at, approvals.c.approval_id)
-    )
-    rows = (await connection.execute(page.offset(offset).limit(limit + 1))).all()
+    page = {"now": audit.stamp(now), "namespace": namespace, "offset": offset, "limit": limit + 1}
+    rows = (await connection.execute(_WAITING, page)).all()
     plans = tuple([await standing_plan(connection, row) for row in rows[:limit]])
     return plans, offset + limit if len(rows) > limit else None
 
 
 async def waiting_ids(
-    connection: AsyncConnection, now: datetime, offset: int, limit: int, namespace: str | None = None
+    connection: Connection, now: datetime, offset: int, limit: int, namespace: str | None = None
 ) -> tuple[tuple[str, ...], int | None]:
     """The ids of open approvals from *offset* on, the oldest first, and where the rest begins."""
-    page = (
-        select(approvals.c.approval_id)
-        .where(*_open(now), lives_in(namespace))
-        .order_by(approvals.c.created_at, approvals.c.approval_id)
-    )
-    found = (await connection.execute(page.offset(offset).limit(limit + 1))).scalars().all()
+    page = {"now": audit.stamp(now), "namespace": namespace, "offset": offset, "limit": limit + 1}
+    found = (await connection.execute(_WAITING_IDS, page)).scalars()
     return tuple(found[:limit]), offset + limit if len(found) > limit else None
 
 
-def _open(now: datetime) -> tuple[ColumnElement[bool], ...]:
-    return approvals.c.status.is_(None), approvals.c.plan.is_not(None), approvals.c.open_until > audit.stamp(now)
-
-
-async def subject_of(connection: AsyncConnection, approval_id: str) -> Subject | None:
+async def subject_of(connection: Connection, approval_id: str) -> Subject | None:
     """What an approval is about, in one statement, and no more where there is none."""
-    found = select(approvals.c.tool, approvals.c.requester).where(approvals.c.approval_id == approval_id)
-    row = (await connection.execute(found)).first()
+    row = (await connection.execute(_SUBJECT, {"of": approval_id})).first()
     return Subject(tool=row.tool, requester=Identity.model_validate_json(row.requester)) if row else None
-
-
-def lives_in(namespace: str | None) -> ColumnElement[bool]:
-    """Of an approval: its workflow lives in this namespace of Temporal, as far as is known; None means in any."""
-    if namespace is None:
-        return true()
-    return or_(approvals.c.temporal_namespace == namespace, approvals.c.temporal_namespace.is_(None))
 
 
 class Open(Frozen):
@@ -211,19 +250,14 @@ class Open(Frozen):
 
 
 async def open_ones(
-    connection: AsyncConnection, namespace: str, now: datetime, after: Open | None, limit: int
+    connection: Connection, namespace: str, now: datetime, after: Open | None, limit: int
 ) -> list[Open]:
     """Approvals of this namespace that have not ended, the oldest first, from one on."""
-    place = tuple_(approvals.c.created_at, approvals.c.approval_id)
-    page = (
-        select(approvals.c.approval_id, approvals.c.created_at, approvals.c.open_until)
-        .where(approvals.c.status.is_(None), lives_in(namespace))
-        .order_by(approvals.c.created_at, approvals.c.approval_id)
-        .limit(limit)
-    )
-    if after is not None:
-        page = page.where(place > tuple_(after.created_at, after.approval_id))
-    rows = await connection.execute(page)
+    since = {
+        "after_created_at": after.created_at if after else "",
+        "after_approval_id": after.approval_id if after else "",
+    }
+    rows = await connection.execute(_OPEN, {"namespace": namespace, "limit": limit, **since})
     overdue = audit.stamp(now)
     return [
         Open(approval_id=row.approval_id, created_at=row.created_at, is_overdue=row.open_until < overdue)
@@ -231,13 +265,13 @@ async def open_ones(
     ]
 
 
-async def end_gone(connection: AsyncConnection, approval_id: str, why: str, now: datetime) -> Outcome | None:
+async def end_gone(connection: Connection, approval_id: str, why: str, now: datetime) -> Outcome | None:
     """End an approval whose workflow is gone, as its claim says; None while its call may still run.
 
     A call that was begun and not ended is given up when its time is over, and its review is opened; then it is frozen.
     """
     await audit.lock(connection, approval_id)
-    row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
+    row = await approval_of(connection, approval_id)
     claim = await claim_of(connection, approval_id)
     if row is None or row.outcome is not None or (claim is not None and claim.state == ClaimState.STARTED):
         return None
@@ -265,9 +299,9 @@ async def end_gone(connection: AsyncConnection, approval_id: str, why: str, now:
     return ended
 
 
-async def state_of(connection: AsyncConnection, approval_id: str) -> State | None:
+async def state_of(connection: Connection, approval_id: str) -> State | None:
     """An approval as the ledger remembers it."""
-    row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
+    row = await approval_of(connection, approval_id)
     if row is None:
         return None
     plan = await standing_plan(connection, row) if row.plan else None
@@ -298,7 +332,7 @@ _SHOWN = (
 )
 
 
-async def judge_late(connection: AsyncConnection, decision: Decision, now: datetime) -> Verdict:
+async def judge_late(connection: Connection, decision: Decision, now: datetime) -> Verdict:
     """The verdict on a decision that reached an approval after its end."""
     outcome = await outcome_of(connection, decision.approval_id)
     plan = await plan_of(connection, decision.approval_id)
@@ -332,9 +366,9 @@ def _objection(plan: Plan, decision: Decision, cards: set[str], result_sha256: s
     return objection(plan, decision, cards, may_decide=may_decide, result_sha256=result_sha256)
 
 
-async def stored(connection: AsyncConnection, approval_id: str, request_sha256: str) -> Prepared | None:
+async def stored(connection: Connection, approval_id: str, request_sha256: str) -> Prepared | None:
     """What was prepared before, as it was then: edits since belong to a run that was reset."""
-    row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
+    row = await approval_of(connection, approval_id)
     if row is None:
         return None
     if row.request_sha256 != request_sha256:
@@ -349,7 +383,7 @@ async def stored(connection: AsyncConnection, approval_id: str, request_sha256: 
 
 
 async def _take_slot(
-    connection: AsyncConnection, request: Request, plan: Plan, now: datetime, namespace: str | None
+    connection: Connection, request: Request, plan: Plan, now: datetime, namespace: str | None
 ) -> tuple[str, ...]:
     """The open approvals of the requester's conversation with one agent, which is locked: their number cannot grow.
 
@@ -357,30 +391,26 @@ async def _take_slot(
     """
     if request.thread_id is None or request.when_pending is WhenPending.ALLOW:
         return ()
-    row = insert(connection, conversations).values(thread_id=request.thread_id)
-    await connection.execute(
-        row.on_conflict_do_update(index_elements=["thread_id"], set_={"thread_id": request.thread_id})
-    )
-    open_ones = await connection.execute(
-        select(approvals.c.plan)
-        .where(approvals.c.thread_id == request.thread_id, approvals.c.status.is_(None), approvals.c.plan.is_not(None))
-        .where(approvals.c.approval_id != request.approval_id, approvals.c.open_until > audit.stamp(now))
-        .where(approvals.c.asked_by.is_not_distinct_from(request.asked_by), lives_in(namespace))
-        .order_by(approvals.c.created_at)
-    )
+    await connection.execute(_TAKE_CONVERSATION, {"thread_id": request.thread_id})
+    others = {
+        "thread_id": request.thread_id,
+        "but": request.approval_id,
+        "now": audit.stamp(now),
+        "asked_by": request.asked_by,
+        "namespace": namespace,
+    }
+    open_ones = await connection.execute(_IN_CONVERSATION, others)
     found = [Plan.model_validate_json(text) for text in open_ones.scalars()]
     mine = await requesters.of_one_person(connection, plan.requester, found)
     together = request.bundle_id  # calls that were asked for together do not replace one another
     return tuple(each.approval_id for each in mine if together is None or each.bundle_id != together)
 
 
-async def _remember(connection: AsyncConnection, approval_id: str, judged: Judged, place: int = _MOST_SHOWN) -> bool:
-    row = insert(connection, decisions).values(
-        approval_id=approval_id, event_id=judged.event_id, judged=judged.model_dump_json(), place=place
-    )
-    return await inserted(connection, row.on_conflict_do_nothing())
+async def _remember(connection: Connection, approval_id: str, judged: Judged, place: int = _MOST_SHOWN) -> bool:
+    said = {"event_id": judged.event_id, "judged": judged.model_dump_json(), "place": place}
+    return await inserted(connection, _ADD_DECISION, {"approval_id": approval_id, **said})
 
 
-async def _judged(connection: AsyncConnection, approval_id: str, event_id: str) -> Judged:
-    found = select(decisions.c.judged).where(decisions.c.approval_id == approval_id, decisions.c.event_id == event_id)
-    return Judged.model_validate_json((await connection.execute(found)).scalar_one())
+async def _judged(connection: Connection, approval_id: str, event_id: str) -> Judged:
+    found = await connection.execute(_DECISION, {"of": approval_id, "event_id": event_id})
+    return Judged.model_validate_json(found.scalar_one())

@@ -5,16 +5,31 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import bindparam, select, update
 
 from assent.contracts.execute import ReportKind
 from assent.contracts.values import Frozen
 from ledger import audit
 from ledger.clock import database_now
-from ledger.engine import insert
+from ledger.engine import Connection
 from ledger.results import root_of
 from ledger.schema import ClaimState, attempts, claims
+from ledger.statements import Row, Statement, insert
+
+_ADD = Statement(insert(attempts))
+_SAID = Statement(
+    update(attempts)
+    .where(attempts.c.holder == bindparam("of"), attempts.c.state.in_((ClaimState.STARTED, ClaimState.UNKNOWN)))
+    .where(attempts.c.state != bindparam("news"))
+)
+_NOTE = Statement(update(attempts).where(attempts.c.holder == bindparam("of")))
+_OF_CLAIM = Statement(select(attempts).where(attempts.c.consent == bindparam("consent")).order_by(attempts.c.attempt))
+_OF_CLAIMS = Statement(select(attempts).where(attempts.c.consent.in_(bindparam("consents", expanding=True))))
+_STEPPED_ASIDE = Statement(
+    select(claims).where(
+        claims.c.answered_by == bindparam("by"), claims.c.answer == ReportKind.UNKNOWN, claims.c.attempt > 0
+    )
+)
 
 
 class Holder(Frozen):
@@ -29,7 +44,7 @@ class Holder(Frozen):
     in_flight: timedelta | None = None
     """How long after its beginning it may still take effect, as its tool says; None: as long as its code runs."""
 
-    def is_older_than(self, claim: Row[Any]) -> bool:
+    def is_older_than(self, claim: Row) -> bool:
         """Whether a later attempt of the same activity holds the claim: this one was given up on, and slept."""
         return self.activity is not None and self.activity == claim.activity and self.turn < claim.turn
 
@@ -84,60 +99,53 @@ class Standing(Frozen):
         return bool(self.begun) and all(each.can_no_longer(self.now, in_flight) for each in self.begun)
 
 
-async def began(connection: AsyncConnection, consent: str, number: int, holder: Holder) -> None:
+async def began(connection: Connection, consent: str, number: int, holder: Holder) -> None:
     """Note that an attempt begins: now, whatever it waited for before."""
-    row = insert(connection, attempts).values(
-        consent=consent,
-        attempt=number,
-        state=ClaimState.STARTED,
-        in_flight=holder.in_flight.total_seconds() if holder.in_flight is not None else None,
+    begun = {
+        "consent": consent,
+        "attempt": number,
+        "state": ClaimState.STARTED,
+        "in_flight": holder.in_flight.total_seconds() if holder.in_flight is not None else None,
         **held(holder, await database_now(connection)),
-    )
-    await connection.execute(row)
+    }
+    await connection.execute(_ADD, begun)
 
 
-async def said(connection: AsyncConnection, holder: Holder, state: ClaimState, body_ended: bool, now: datetime) -> bool:
+async def said(connection: Connection, holder: Holder, state: ClaimState, body_ended: bool, now: datetime) -> bool:
     """Note what an attempt says of its own end; tells whether that is news."""
-    said = await connection.execute(
-        update(attempts)
-        .where(attempts.c.holder == holder.token, attempts.c.state.in_((ClaimState.STARTED, ClaimState.UNKNOWN)))
-        .where(attempts.c.state != state)
-        .values(state=state, ended_at=audit.stamp(now))
-    )
-    if body_ended:
+    end = {"state": state, "ended_at": audit.stamp(now), **({"body_ended": 1} if body_ended else {})}
+    said = await connection.execute(_SAID, {"of": holder.token, "news": state, **end})
+    is_news = said.rowcount == 1
+    if body_ended and not is_news:
         await ended(connection, holder)
-    return said.rowcount == 1
+    return is_news
 
 
-async def ended(connection: AsyncConnection, holder: Holder) -> None:
+async def ended(connection: Connection, holder: Holder) -> None:
     """The tool's own code has ended: it can no longer do anything."""
-    await connection.execute(update(attempts).where(attempts.c.holder == holder.token).values(body_ended=1))
+    await connection.execute(_NOTE, {"of": holder.token, "body_ended": 1})
 
 
-async def of_claim(connection: AsyncConnection, consent: str) -> list[Row[Any]]:
-    found = select(attempts).where(attempts.c.consent == consent).order_by(attempts.c.attempt)
-    return list((await connection.execute(found)).all())
+async def of_claim(connection: Connection, consent: str) -> list[Row]:
+    return (await connection.execute(_OF_CLAIM, {"consent": consent})).all()
 
 
-async def chain_of(connection: AsyncConnection, consent: str) -> list[Row[Any]]:
+async def chain_of(connection: Connection, consent: str) -> list[Row]:
     """The claims under which a call was begun, the first one first: each was tried again as the next."""
     root = await root_of(connection, consent)
     chain = [root] if root is not None else []
     while chain:
-        before = select(claims).where(
-            claims.c.answered_by == chain[0].consent, claims.c.answer == ReportKind.UNKNOWN, claims.c.attempt > 0
-        )
-        stepped_aside = (await connection.execute(before)).first()
+        stepped_aside = (await connection.execute(_STEPPED_ASIDE, {"by": chain[0].consent})).first()
         if stepped_aside is None:
             break
         chain.insert(0, stepped_aside)
     return chain
 
 
-async def standing_of(connection: AsyncConnection, consent: str) -> Standing:
+async def standing_of(connection: Connection, consent: str) -> Standing:
     """What is known of a call's attempts at this moment, by the database's clock."""
     consents = [claim.consent for claim in await chain_of(connection, consent)]
-    rows = (await connection.execute(select(attempts).where(attempts.c.consent.in_(consents)))).all()
+    rows = (await connection.execute(_OF_CLAIMS, {"consents": consents})).all()
     begun = tuple(
         Begun(
             state=row.state,

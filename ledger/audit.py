@@ -6,15 +6,15 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, select, text, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Text, bindparam, func, select, text, update
 
 from assent.contracts.audit import AuditEntry, AuditRecord
 from assent.payload import canonical_json, sha256
 from ledger import crosscheck
 from ledger.clock import database_now
-from ledger.engine import insert
+from ledger.engine import Connection
 from ledger.schema import approvals, audit, seals
+from ledger.statements import Statement, insert
 
 _SEALING = 0x6173_7365
 """The advisory lock that orders seals on PostgreSQL."""
@@ -30,36 +30,93 @@ _FIRST_FIELDS = frozenset(
 )
 """What every entry says, even that it has none; what later versions added is only said where it is."""
 
+_its_approval = approvals.c.approval_id == bindparam("of")
+_LOCK = Statement(
+    select(approvals.c.approval_id)
+    .where(approvals.c.approval_id.in_(bindparam("ids", expanding=True)))
+    .order_by(approvals.c.approval_id)
+    .with_for_update()
+)
+_CLOSED = Statement(select(approvals.c.closed_at).where(_its_approval).with_for_update())
+_WRITTEN = Statement(
+    select(audit.c.once, audit.c.hash).where(audit.c.approval_id == bindparam("of")).order_by(audit.c.seq)
+)
+_CLOSED_AND_WRITTEN = Statement(
+    select(approvals.c.closed_at, audit.c.once, audit.c.hash)
+    .outerjoin(audit, audit.c.approval_id == approvals.c.approval_id)
+    .where(_its_approval)
+    .order_by(audit.c.seq)
+)
+_ADD = Statement(insert(audit))
+_UNSEALED = Statement(
+    update(approvals)
+    .where(_its_approval)
+    .values(unsealed_since=func.coalesce(approvals.c.unsealed_since, bindparam("since", type_=Text)))
+)
+_ALONE = Statement(text("SELECT pg_try_advisory_xact_lock(:lock)"))
+_WAITING = Statement(
+    select(approvals.c.approval_id, approvals.c.status, approvals.c.outcome)
+    .where(approvals.c.unsealed_since.is_not(None))
+    .order_by(approvals.c.unsealed_since)
+    .limit(_MOST_AT_ONCE)
+    .with_for_update(skip_locked=True)
+)
+_ADD_SEALS = Statement(insert(seals))
+_SEALED = Statement(
+    update(approvals).where(approvals.c.approval_id.in_(bindparam("ids", expanding=True))).values(unsealed_since=None)
+)
+_PAGE = Statement(
+    select(audit)
+    .where(audit.c.approval_id == bindparam("of"))
+    .order_by(audit.c.seq)
+    .offset(bindparam("offset"))
+    .limit(bindparam("limit"))
+)
+_BODIES = Statement(select(audit.c.body).where(audit.c.approval_id == bindparam("of")).order_by(audit.c.seq))
+_LAST_SEAL = Statement(select(seals.c.n, seals.c.hash).order_by(seals.c.n.desc()).limit(1))
+_newest = (
+    select(audit.c.approval_id, func.max(audit.c.seq).label("seq"))
+    .where(audit.c.approval_id.in_(bindparam("ids", expanding=True)))
+    .group_by(audit.c.approval_id)
+    .subquery()
+)
+_HEADS = Statement(
+    select(audit.c.approval_id, audit.c.seq, audit.c.hash).join(
+        _newest, (audit.c.approval_id == _newest.c.approval_id) & (audit.c.seq == _newest.c.seq)
+    )
+)
+
 
 def stamp(moment: datetime) -> str:
     """A time as the ledger writes it."""
     return moment.isoformat(timespec="microseconds")
 
 
-async def lock(connection: AsyncConnection, *approval_ids: str) -> None:
-    """Every transaction on approvals takes their rows first: in one order, nobody waits in a ring."""
-    await connection.execute(
-        select(approvals.c.approval_id)
-        .where(approvals.c.approval_id.in_(approval_ids))
-        .order_by(approvals.c.approval_id)
-        .with_for_update()
-    )
+async def lock(connection: Connection, *approval_ids: str) -> None:
+    """Every transaction on approvals takes their rows first: in one order, nobody waits in a ring.
+
+    SQLite lets one write at a time as it is.
+    """
+    if connection.dialect.name == "postgresql":
+        await connection.execute(_LOCK, {"ids": approval_ids})
 
 
 async def append(
-    connection: AsyncConnection, approval_id: str, entries: Iterable[AuditEntry], *, closing: bool = False
+    connection: Connection, approval_id: str, entries: Iterable[AuditEntry], *, is_held: bool = False
 ) -> None:
-    """Chain entries to an approval's audit, each one once; as it closes, and after that, it waits for a seal."""
-    closed = (
-        await connection.execute(
-            select(approvals.c.closed_at).where(approvals.c.approval_id == approval_id).with_for_update()
-        )
-    ).scalar_one_or_none()
-    written = (
-        await connection.execute(
-            select(audit.c.once, audit.c.hash).where(audit.c.approval_id == approval_id).order_by(audit.c.seq)
-        )
-    ).all()
+    """Chain entries to an approval's audit, each one once; after it has closed, it waits for a seal.
+
+    is_held: whether this transaction holds the approval's row already, so that it need not be taken first.
+    """
+    entries, its = tuple(entries), {"of": approval_id}
+    if not entries:
+        return
+    held = (await connection.execute(_CLOSED_AND_WRITTEN, its)).all() if is_held else []
+    if held:
+        closed, written = held[0].closed_at, [row for row in held if row.once is not None]
+    else:
+        closed = (await connection.execute(_CLOSED, its)).scalar_one_or_none()
+        written = (await connection.execute(_WRITTEN, its)).all()
     known, head, seq = {row.once for row in written}, written[-1].hash if written else "", len(written)
     fresh: list[dict[str, Any]] = []
     for entry in entries:
@@ -71,11 +128,9 @@ async def append(
         chained = {"previous": head, "hash": (head := sha256(head + body))}
         fresh.append({"approval_id": approval_id, "seq": seq, "once": entry.once, "body": body, **chained})
     if fresh:
-        await connection.execute(insert(connection, audit), fresh)
-    if closing or (closed is not None and fresh):
-        since = func.coalesce(approvals.c.unsealed_since, stamp(await database_now(connection)))
-        unsealed = update(approvals).where(approvals.c.approval_id == approval_id).values(unsealed_since=since)
-        await connection.execute(unsealed)
+        await connection.execute(_ADD, fresh)
+    if closed is not None and fresh:
+        await connection.execute(_UNSEALED, {**its, "since": stamp(await database_now(connection))})
 
 
 def body_of(entry: AuditEntry, approval_id: str, seq: int) -> str:
@@ -85,43 +140,40 @@ def body_of(entry: AuditEntry, approval_id: str, seq: int) -> str:
     return canonical_json({**kept, "approval_id": approval_id, "seq": seq}).decode()
 
 
-async def seal(connection: AsyncConnection) -> bool:
+async def seal(connection: Connection) -> bool:
     """Chain the heads of audits that wait for it to the heads of all that were sealed before.
 
     One at a time does so, in a transaction that does nothing else: whoever comes meanwhile leaves it to that one, or
     to the next, and nobody's ending waits for it. Tells whether more may wait.
     """
     if connection.dialect.name == "postgresql":
-        alone = await connection.execute(text("SELECT pg_try_advisory_xact_lock(:lock)"), {"lock": _SEALING})
+        alone = await connection.execute(_ALONE, {"lock": _SEALING})
         if not alone.scalar_one():
             return False
-    waiting = (
-        select(approvals.c.approval_id, approvals.c.status, approvals.c.outcome)
-        .where(approvals.c.unsealed_since.is_not(None))
-        .order_by(approvals.c.unsealed_since)
-        .limit(_MOST_AT_ONCE)
-        .with_for_update(skip_locked=True)
-    )
-    found = (await connection.execute(waiting)).all()
+    found = (await connection.execute(_WAITING)).all()
+    if not found:
+        return False
     n, previous = await head_of_seals(connection)
+    ids = [ended.approval_id for ended in found]
+    heads = {row.approval_id: (row.seq, row.hash) for row in await connection.execute(_HEADS, {"ids": ids})}
+    fresh: list[dict[str, Any]] = []
     for ended in found:
         approval_id, outcome = ended.approval_id, crosscheck.outcome_sha256(ended.status, ended.outcome)
-        n, (entries, head) = n + 1, await _head(connection, approval_id)
+        n, (entries, head) = n + 1, heads.get(approval_id, (0, ""))
         digest = seal_hash(n, approval_id, entries, head, previous, outcome)
         row = {"n": n, "approval_id": approval_id, "entries": entries, "head": head, "previous": previous}
-        await connection.execute(insert(connection, seals).values(**row, outcome_sha256=outcome, hash=digest))
-        sealed = update(approvals).where(approvals.c.approval_id == approval_id).values(unsealed_since=None)
-        await connection.execute(sealed)
+        fresh.append({**row, "outcome_sha256": outcome, "hash": digest})
         previous = digest
+    await connection.execute(_ADD_SEALS, fresh)
+    await connection.execute(_SEALED, {"ids": ids})
     return len(found) == _MOST_AT_ONCE
 
 
 async def page(
-    connection: AsyncConnection, approval_id: str, offset: int, limit: int
+    connection: Connection, approval_id: str, offset: int, limit: int
 ) -> tuple[tuple[AuditRecord, ...], int | None]:
     """The audit of one approval from *offset* on, as it is chained, and where the rest begins."""
-    some = select(audit).where(audit.c.approval_id == approval_id).order_by(audit.c.seq)
-    found = (await connection.execute(some.offset(offset).limit(limit + 1))).all()
+    found = (await connection.execute(_PAGE, {"of": approval_id, "offset": offset, "limit": limit + 1})).all()
     records = tuple(
         AuditRecord(seq=row.seq, entry=AuditEntry.model_validate_json(row.body), previous=row.previous, hash=row.hash)
         for row in found[:limit]
@@ -129,22 +181,16 @@ async def page(
     return records, offset + limit if len(found) > limit else None
 
 
-async def head_of_seals(connection: AsyncConnection) -> tuple[int, str]:
+async def entries_of(connection: Connection, approval_id: str) -> list[AuditEntry]:
+    """The audit of one approval, in order."""
+    bodies = (await connection.execute(_BODIES, {"of": approval_id})).scalars()
+    return [AuditEntry.model_validate_json(body) for body in bodies]
+
+
+async def head_of_seals(connection: Connection) -> tuple[int, str]:
     """How many seals there are, and the last one's hash: what to keep outside, to notice a cut end."""
-    last = (await connection.execute(select(seals.c.n, seals.c.hash).order_by(seals.c.n.desc()).limit(1))).first()
+    last = (await connection.execute(_LAST_SEAL)).first()
     return (last.n, last.hash) if last else (0, "")
-
-
-async def _head(connection: AsyncConnection, approval_id: str) -> tuple[int, str]:
-    last = (
-        await connection.execute(
-            select(audit.c.seq, audit.c.hash)
-            .where(audit.c.approval_id == approval_id)
-            .order_by(audit.c.seq.desc())
-            .limit(1)
-        )
-    ).first()
-    return (last.seq, last.hash) if last else (0, "")
 
 
 def seal_hash(n: int, approval_id: str, entries: int, head: str, previous: str, outcome: str | None) -> str:

@@ -6,8 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Row, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import bindparam, select, update
 
 from assent.content import Content, storable
 from assent.contracts.audit import AuditEntry, AuditEvent
@@ -18,12 +17,12 @@ from assent.contracts.values import Frozen
 from assent.payload import sha256
 from ledger import attempts, audit, grants, policies, requesters
 from ledger.attempts import Holder, held
-from ledger.engine import insert, inserted
+from ledger.engine import Connection, inserted
 from ledger.results import claim_of, report, result_of, root_of
 from ledger.revisions import plan_of
-from ledger.schema import ClaimState, approvals, claims, late_results
+from ledger.schema import IS_ACTIVE, ClaimState, approvals, claims, late_results
+from ledger.statements import Row, Statement, insert
 
-_ACTIVE = (ClaimState.STARTED, ClaimState.EXECUTED, ClaimState.UNKNOWN)
 _ENDS = {
     ClaimState.EXECUTED: Status.EXECUTED,
     ClaimState.FAILED: Status.FAILED,
@@ -36,6 +35,27 @@ _NOT_ENDED = "an attempt began and its end was never recorded"
 _EARLIER = "another attempt of the same call may have taken effect"
 _NOT_CERTAIN = "it is not certain that the call did not run, and the tool is not retry_safe"
 _NOTHING_TO_RETRY = "it is settled that the call did not run: there is nothing to try again"
+
+_its_consent = claims.c.consent == bindparam("of")
+_late = insert(late_results)
+_newer = {name: _late.excluded[name] for name in ("state", "at", "content", "note", "authorize_url", "error")}
+_CLAIM = Statement(insert(claims).on_conflict_do_nothing())
+_WHILE_STARTED = Statement(update(claims).where(_its_consent, claims.c.state == ClaimState.STARTED))
+_WHILE_UNKNOWN = Statement(update(claims).where(_its_consent, claims.c.state == ClaimState.UNKNOWN))
+_WHILE_HELD = Statement(
+    update(claims)
+    .where(_its_consent, claims.c.state == ClaimState.STARTED)
+    .where(claims.c.holder == bindparam("held_by"), claims.c.attempt == bindparam("in_attempt"))
+    .returning(*claims.c)
+)
+_AFTER = Statement(
+    update(claims)
+    .where(_its_consent, claims.c.state == ClaimState.STARTED)
+    .where(claims.c.attempt == bindparam("in_attempt"))
+)
+_ACTIVE = Statement(select(claims).where(claims.c.idempotency_key == bindparam("key"), IS_ACTIVE))
+_KEEP_LATE = Statement(_late.on_conflict_do_update(index_elements=["holder"], set_=_newer))
+_STATUS = Statement(select(approvals.c.status).where(approvals.c.approval_id == bindparam("of")))
 
 
 class Right(StrEnum):
@@ -70,7 +90,7 @@ class Ending(Frozen):
 
 
 async def begin(
-    connection: AsyncConnection,
+    connection: Connection,
     call: ToolCall,
     holder: Holder,
     now: datetime,
@@ -109,7 +129,7 @@ async def begin(
 
 
 async def _hindrance(
-    connection: AsyncConnection, call: ToolCall, now: datetime, policy: int | None, *, is_held: bool
+    connection: Connection, call: ToolCall, now: datetime, policy: int | None, *, is_held: bool
 ) -> Beginning | None:
     """What keeps a call from being begun that nobody has begun yet, and that it is not too late for.
 
@@ -130,7 +150,7 @@ def _not_begun(reason: str) -> Beginning:
     return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=reason))
 
 
-async def _frozen_twin(connection: AsyncConnection, call: ToolCall) -> requesters.Twin | None:
+async def _frozen_twin(connection: Connection, call: ToolCall) -> requesters.Twin | None:
     """What keeps a call from running: another one, the same but for its key, of which nobody knows."""
     if call.retry_safe:
         return None
@@ -138,7 +158,7 @@ async def _frozen_twin(connection: AsyncConnection, call: ToolCall) -> requester
     return await requesters.twin_of(connection, call.payload_sha256, namespace, call.requester)
 
 
-async def _refused_retry(connection: AsyncConnection, call: ToolCall, retried: str) -> Beginning | None:
+async def _refused_retry(connection: Connection, call: ToolCall, retried: str) -> Beginning | None:
     """What a call is told that an operator wants tried again, and that has been settled or tried since."""
     root = await root_of(connection, retried)
     if root is None or root.state in (ClaimState.FAILED, ClaimState.CLOSED):
@@ -149,59 +169,51 @@ async def _refused_retry(connection: AsyncConnection, call: ToolCall, retried: s
     return None
 
 
-async def _step_aside(connection: AsyncConnection, call: ToolCall) -> None:
+async def _step_aside(connection: Connection, call: ToolCall) -> None:
     """The unknown claim makes room for the one that tries again; of itself it goes on saying that nobody knows."""
     assert call.retries is not None
     root = await root_of(connection, call.retries)
     if root is not None:
-        await connection.execute(
-            update(claims)
-            .where(claims.c.consent == root.consent, claims.c.state == ClaimState.UNKNOWN)
-            .values(state=ClaimState.CLOSED, answer=ReportKind.UNKNOWN, answered_by=call.consent)
-        )
+        aside = {"state": ClaimState.CLOSED, "answer": ReportKind.UNKNOWN, "answered_by": call.consent}
+        await connection.execute(_WHILE_UNKNOWN, {"of": root.consent, **aside})
 
 
 async def finish(
-    connection: AsyncConnection, call: ToolCall, holder: Holder, attempt: int, ending: Ending, now: datetime
+    connection: Connection, call: ToolCall, holder: Holder, attempt: int, ending: Ending, now: datetime
 ) -> Report:
     """Record how the body ended. An attempt that was given up on is kept beside the claim, never over it."""
     await audit.lock(connection, call.approval_id)
     is_news = await attempts.said(connection, holder, ending.state, ending.body_ended, now)
     known = await _with_the_others(connection, call, ending)
-    recorded = await connection.execute(
-        update(claims)
-        .where(claims.c.consent == call.consent, claims.c.state == ClaimState.STARTED)
-        .where(claims.c.holder == holder.token, claims.c.attempt == attempt)
-        .values(
-            state=known.state,
-            ended_at=audit.stamp(now),
-            sealed=_seal(call.permission, Status.FROZEN if call.retries else _ENDS[known.state]),
-            **_stored(known),
-        )
-    )
+    end = {
+        "state": known.state,
+        "ended_at": audit.stamp(now),
+        "sealed": _seal(call.permission, Status.FROZEN if call.retries else _ENDS[known.state]),
+        **_stored(known),
+    }
+    own = {"of": call.consent, "held_by": holder.token, "in_attempt": attempt}
+    recorded = (await connection.execute(_WHILE_HELD, {**own, **end})).first()
+    if recorded is not None:
+        await audit.append(connection, call.approval_id, [execution_entry(recorded, now)], is_held=True)
+        return await report(connection, recorded)
     claim = await claim_of(connection, call.consent)
     assert claim is not None, "a claim is never deleted"
-    if recorded.rowcount == 1:
-        await audit.append(connection, call.approval_id, [execution_entry(claim, now)])
-    elif is_news:
+    if is_news:
         await _keep_late(connection, claim, holder, ending, now)
     return await report(connection, claim)
 
 
-async def _keep_late(
-    connection: AsyncConnection, claim: Row[Any], holder: Holder, ending: Ending, now: datetime
-) -> None:
+async def _keep_late(connection: Connection, claim: Row, holder: Holder, ending: Ending, now: datetime) -> None:
     """Put what an attempt says after it was given up on beside the claim; what it knows in the end counts."""
-    late = insert(connection, late_results).values(
-        holder=holder.token,
-        consent=claim.consent,
-        state=ending.state,
-        at=audit.stamp(now),
-        worker=holder.worker,
+    late = {
+        "holder": holder.token,
+        "consent": claim.consent,
+        "state": ending.state,
+        "at": audit.stamp(now),
+        "worker": holder.worker,
         **_stored(ending),
-    )
-    newer = {name: late.excluded[name] for name in ("state", "at", "content", "note", "authorize_url", "error")}
-    await connection.execute(late.on_conflict_do_update(index_elements=["holder"], set_=newer))
+    }
+    await connection.execute(_KEEP_LATE, late)
     entry = AuditEntry(
         event=AuditEvent.LATE,
         at=now,
@@ -213,7 +225,7 @@ async def _keep_late(
     await audit.append(connection, claim.approval_id, [entry])
 
 
-async def _with_the_others(connection: AsyncConnection, call: ToolCall, ending: Ending) -> Ending:
+async def _with_the_others(connection: Connection, call: ToolCall, ending: Ending) -> Ending:
     """What an attempt's end says of the call: "it failed" only if no other attempt may have taken effect."""
     if ending.state is not ClaimState.FAILED:
         return ending
@@ -224,7 +236,7 @@ async def _with_the_others(connection: AsyncConnection, call: ToolCall, ending: 
     return ending.model_copy(update={"state": ClaimState.UNKNOWN, "error": error})
 
 
-async def close(connection: AsyncConnection, closing: Closing) -> Report:
+async def close(connection: Connection, closing: Closing) -> Report:
     """Say for good what became of a consent whose activity ended without a word."""
     await audit.lock(connection, closing.approval_id)
     await audit.append(connection, closing.approval_id, closing.entries)
@@ -250,7 +262,7 @@ async def close(connection: AsyncConnection, closing: Closing) -> Report:
     return Report(kind=ReportKind.FAILED, reason=claim.error)
 
 
-async def shut(connection: AsyncConnection, closing: Closing) -> Report | None:
+async def shut(connection: Connection, closing: Closing) -> Report | None:
     """Make sure that a consent which nobody claimed never will be; else what is known of its claim."""
     ended = {"ended_at": audit.stamp(closing.now), "error": storable(closing.reason)}
     if await _claimed(connection, closing, ClaimState.CLOSED, attempt=0, **ended):
@@ -262,20 +274,20 @@ async def shut(connection: AsyncConnection, closing: Closing) -> Report | None:
     return None if known.kind is ReportKind.NOT_BEGUN else known
 
 
-async def _known(connection: AsyncConnection, own: Row[Any]) -> Report:
+async def _known(connection: Connection, own: Row) -> Report:
     """What a consent is told of its own claim. Who met an unknown call and ended with its result stays with that."""
     known = await report(connection, own)
     root = await root_of(connection, own.consent) if known.kind is ReportKind.UNKNOWN else None
     if root is None or root.consent == own.consent or root.state != ClaimState.EXECUTED:
         return known
-    ended = await connection.execute(select(approvals.c.status).where(approvals.c.approval_id == own.approval_id))
+    ended = await connection.execute(_STATUS, {"of": own.approval_id})
     if ended.scalar_one_or_none() != Status.REPLAYED:
         return known
     return (await report(connection, root, to=own)).model_copy(update={"kind": ReportKind.REPLAYED})
 
 
 async def _begin_again(
-    connection: AsyncConnection, own: Row[Any], call: ToolCall, holder: Holder, now: datetime, policy: int | None
+    connection: Connection, own: Row, call: ToolCall, holder: Holder, now: datetime, policy: int | None
 ) -> Beginning:
     """The consent was claimed before: by this very attempt, by one that ended, or by one that did not."""
     await audit.append(connection, call.approval_id, call.entries)
@@ -288,12 +300,8 @@ async def _begin_again(
         if policy is not None and await policies.number_in_force(connection) != policy:
             return Beginning(right=Right.LOOK_AGAIN)
         number = own.attempt + 1
-        again = await connection.execute(
-            update(claims)
-            .where(claims.c.consent == call.consent, claims.c.state == ClaimState.STARTED)
-            .where(claims.c.attempt == own.attempt)
-            .values(attempt=number, **held(holder, now))
-        )
+        mine = {"of": call.consent, "in_attempt": own.attempt}
+        again = await connection.execute(_AFTER, {**mine, "attempt": number, **held(holder, now)})
         if again.rowcount == 0:
             return Beginning(right=Right.WAIT)
         await attempts.began(connection, call.consent, number, holder)
@@ -304,7 +312,7 @@ async def _begin_again(
     return Beginning(right=Right.REPORT, report=await _known(connection, own))
 
 
-async def _meet_another(connection: AsyncConnection, call: ToolCall, now: datetime, may_start: bool) -> Beginning:
+async def _meet_another(connection: Connection, call: ToolCall, now: datetime, may_start: bool) -> Beginning:
     """Another consent holds the key, or has just let go of it."""
     other = await _active(connection, call.idempotency_key)
     if other is None:
@@ -312,7 +320,7 @@ async def _meet_another(connection: AsyncConnection, call: ToolCall, now: dateti
     return await _meet(connection, call, other, now)
 
 
-async def _meet(connection: AsyncConnection, call: ToolCall, other: Row[Any], now: datetime) -> Beginning:
+async def _meet(connection: Connection, call: ToolCall, other: Row, now: datetime) -> Beginning:
     """Wait for the one that holds the key, take its result, or freeze with it."""
     if other.payload_sha256 != call.payload_sha256:
         return _not_begun("the idempotency key stands for another payload")
@@ -322,9 +330,7 @@ async def _meet(connection: AsyncConnection, call: ToolCall, other: Row[Any], no
     return Beginning(right=Right.REPORT, report=await _take_answer(connection, call, other, now))
 
 
-async def _take_answer(
-    connection: AsyncConnection, asking: ToolCall | Closing, other: Row[Any], now: datetime
-) -> Report:
+async def _take_answer(connection: Connection, asking: ToolCall | Closing, other: Row, now: datetime) -> Report:
     """Use up a consent with what is known of another one's call: its result, or that nothing is known."""
     replayed = other.state == ClaimState.EXECUTED
     error = None if replayed else f"approval {other.approval_id} began the same call, and its outcome is not known"
@@ -339,7 +345,7 @@ async def _take_answer(
     return await report(connection, claim)
 
 
-async def _permission(connection: AsyncConnection, asking: ToolCall | Closing) -> Permission:
+async def _permission(connection: Connection, asking: ToolCall | Closing) -> Permission:
     if isinstance(asking, ToolCall):
         return asking.permission
     plan = await plan_of(connection, asking.approval_id, asking.payload_sha256)
@@ -351,18 +357,18 @@ def _seal(permission: Permission, status: Status) -> int:
     return int(permission.result.covers(status))
 
 
-async def _claimed(connection: AsyncConnection, asking: ToolCall | Closing, state: ClaimState, **known: Any) -> bool:
+async def _claimed(connection: Connection, asking: ToolCall | Closing, state: ClaimState, **known: Any) -> bool:
     """Write a consent's one claim; False where a constraint says that it, or its key, is taken."""
-    row = insert(connection, claims).values(
-        consent=asking.consent,
-        idempotency_key=asking.idempotency_key,
-        approval_id=asking.approval_id,
-        payload_sha256=asking.payload_sha256,
-        state=state,
+    claim = {
+        "consent": asking.consent,
+        "idempotency_key": asking.idempotency_key,
+        "approval_id": asking.approval_id,
+        "payload_sha256": asking.payload_sha256,
+        "state": state,
         **(_asked_for(asking) if isinstance(asking, ToolCall) else {}),
         **known,
-    )
-    return await inserted(connection, row.on_conflict_do_nothing())
+    }
+    return await inserted(connection, _CLAIM, claim)
 
 
 def _asked_for(call: ToolCall) -> dict[str, Any]:
@@ -371,17 +377,13 @@ def _asked_for(call: ToolCall) -> dict[str, Any]:
     return {"scope_key": call.scope_key or call.idempotency_key, "requester": requester, "begun_with": begun_with}
 
 
-async def _active(connection: AsyncConnection, idempotency_key: str) -> Row[Any] | None:
-    found = select(claims).where(claims.c.idempotency_key == idempotency_key, claims.c.state.in_(_ACTIVE))
-    return (await connection.execute(found)).first()
+async def _active(connection: Connection, idempotency_key: str) -> Row | None:
+    return (await connection.execute(_ACTIVE, {"key": idempotency_key})).first()
 
 
-async def _give_up(connection: AsyncConnection, consent: str, approval_id: str, error: str, now: datetime) -> None:
-    given_up = await connection.execute(
-        update(claims)
-        .where(claims.c.consent == consent, claims.c.state == ClaimState.STARTED)
-        .values(state=ClaimState.UNKNOWN, ended_at=audit.stamp(now), error=storable(error))
-    )
+async def _give_up(connection: Connection, consent: str, approval_id: str, error: str, now: datetime) -> None:
+    unknown = {"state": ClaimState.UNKNOWN, "ended_at": audit.stamp(now), "error": storable(error)}
+    given_up = await connection.execute(_WHILE_STARTED, {"of": consent, **unknown})
     claim = await claim_of(connection, consent)
     if given_up.rowcount == 1 and claim is not None:
         await audit.append(connection, approval_id, [execution_entry(claim, now)])
@@ -402,7 +404,7 @@ def answer_entry(asking: ToolCall | Closing, event: AuditEvent, error: str | Non
     return AuditEntry(event=event, at=now, once=once, payload_sha256=asking.payload_sha256, error=error)
 
 
-def execution_entry(claim: Row[Any], now: datetime) -> AuditEntry:
+def execution_entry(claim: Row, now: datetime) -> AuditEntry:
     """How a call ended, for the audit: many may read that, so of a sealed end it has the hash alone."""
     event = {
         ClaimState.EXECUTED: AuditEvent.EXECUTE,

@@ -7,13 +7,19 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.contracts.audit import AuditEntry, AuditEvent
 from assent.contracts.identity import Identity
 from assent.contracts.ruling import Settlement
 from assent.payload import sha256
+from ledger.engine import Connection
 from ledger.schema import audit, grants, settlements
+from ledger.statements import Statement
+
+_ABOUT_GRANTS = Statement(select(audit.c.approval_id, audit.c.body).where(audit.c.body.contains('"grant_id":"')))
+_GRANTS = Statement(select(grants))
+_ABOUT_SETTLEMENTS = Statement(select(audit.c.approval_id, audit.c.body).where(audit.c.once == "settle"))
+_SETTLEMENTS = Statement(select(settlements))
 
 
 def outcome_sha256(status: str | None, outcome: str | None) -> str | None:
@@ -21,12 +27,11 @@ def outcome_sha256(status: str | None, outcome: str | None) -> str | None:
     return None if outcome is None else sha256(f"{status}\n{outcome}")
 
 
-async def remembered(connection: AsyncConnection) -> list[str]:
+async def remembered(connection: Connection) -> list[str]:
     """Grants that are not what the audit says was granted and revoked."""
     given: dict[str, list[tuple[str, AuditEntry]]] = defaultdict(list)
     ended: dict[str, list[tuple[str, AuditEntry]]] = defaultdict(list)
-    about_grants = select(audit.c.approval_id, audit.c.body).where(audit.c.body.contains('"grant_id":"'))
-    async for row in await connection.stream(about_grants):
+    async for row in connection.stream(_ABOUT_GRANTS):
         entry = _parsed(row.body)
         if entry is None or entry.grant_id is None:
             continue
@@ -36,7 +41,7 @@ async def remembered(connection: AsyncConnection) -> list[str]:
             ended[entry.grant_id].append((row.approval_id, entry))
     problems: list[str] = []
     found: set[str] = set()
-    async for row in await connection.stream(select(grants)):
+    async for row in connection.stream(_GRANTS):
         found.add(row.grant_id)
         where = f"remembered decision {row.grant_id}"
         if not any(_is_as_given(row, approval_id, entry) for approval_id, entry in given[row.grant_id]):
@@ -66,18 +71,17 @@ def _is_as_ended(row: Any, entries: list[AuditEntry]) -> bool:
     return any((entry.actor, entry.at) == (by, datetime.fromisoformat(row.revoked_at)) for entry in entries)
 
 
-async def settled(connection: AsyncConnection) -> list[str]:
+async def settled(connection: Connection) -> list[str]:
     """Settlements that are not what the audits say of them: all who were told have the same entry."""
     audited: dict[str, str] = {}
     """Of each entry that settles, one approval whose audit has it."""
-    about_settlements = select(audit.c.approval_id, audit.c.body).where(audit.c.once == "settle")
-    async for row in await connection.stream(about_settlements):
+    async for row in connection.stream(_ABOUT_SETTLEMENTS):
         entry = _parsed(row.body)
         if entry is not None and entry.event is AuditEvent.SETTLE:
             audited[sha256(entry.model_dump_json())] = row.approval_id
     problems: list[str] = []
     kept: set[str] = set()
-    async for row in await connection.stream(select(settlements)):
+    async for row in connection.stream(_SETTLEMENTS):
         entry = _parsed(row.entry)
         digest = sha256(entry.model_dump_json()) if entry is not None else ""
         kept.add(digest)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import Row, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import bindparam, or_, select, update
 
 from assent.contracts.approvers import Approvers
 from assent.contracts.audit import AuditEntry, AuditEvent
@@ -19,9 +17,10 @@ from assent.contracts.plan import Plan
 from assent.contracts.values import Frozen, Surface
 from assent.payload import sha256
 from ledger import audit, crosscheck
-from ledger.engine import insert, inserted
+from ledger.engine import Connection, inserted
 from ledger.revisions import plan_of
 from ledger.schema import grants
+from ledger.statements import Row, Statement, insert
 
 _MEANT = {
     DecisionKind.APPROVE: DecisionKind.APPROVE,
@@ -29,6 +28,20 @@ _MEANT = {
     DecisionKind.REJECT: DecisionKind.REJECT,
 }
 """What is remembered of a decision: an edit approves what it made."""
+
+_newest_first = select(grants).order_by(grants.c.granted_at.desc(), grants.c.grant_id)
+_ADD = Statement(insert(grants).on_conflict_do_nothing())
+_FOR = Statement(
+    _newest_first.where(
+        grants.c.tool == bindparam("tool"),
+        or_(grants.c.payload_sha256 == bindparam("payload_sha256"), grants.c.payload_sha256.is_(None)),
+        grants.c.revoked_at.is_(None),
+    )
+)
+_OF = Statement(select(grants).where(grants.c.grant_id == bindparam("of")))
+_HELD = Statement(select(grants).where(grants.c.grant_id == bindparam("of")).with_for_update(read=True))
+_PAGE = Statement(_newest_first.offset(bindparam("offset")).limit(bindparam("limit")))
+_REVOKE = Statement(update(grants).where(grants.c.grant_id == bindparam("of"), grants.c.revoked_at.is_(None)))
 
 
 class Wanted(Frozen):
@@ -44,7 +57,7 @@ class Wanted(Frozen):
     approvers: Approvers
 
 
-async def remember(connection: AsyncConnection, remembering: Remembering) -> Grant | None:
+async def remember(connection: Connection, remembering: Remembering) -> Grant | None:
     """Remember a decision as long as its plan allows; the same decision is remembered once."""
     await audit.lock(connection, remembering.approval_id)
     plan = await plan_of(connection, remembering.approval_id, remembering.payload_sha256)
@@ -53,14 +66,14 @@ async def remember(connection: AsyncConnection, remembering: Remembering) -> Gra
         return None
     grant = _grant(plan, meant, remembering)
     granted = grant.model_dump_json()
-    row = insert(connection, grants).values(
-        grant_id=grant.grant_id,
-        tool=grant.tool,
-        payload_sha256=grant.payload_sha256,
-        granted=granted,
-        granted_at=audit.stamp(grant.granted_at),
-    )
-    if not await inserted(connection, row.on_conflict_do_nothing()):
+    row = {
+        "grant_id": grant.grant_id,
+        "tool": grant.tool,
+        "payload_sha256": grant.payload_sha256,
+        "granted": granted,
+        "granted_at": audit.stamp(grant.granted_at),
+    }
+    if not await inserted(connection, _ADD, row):
         return await grant_of(connection, grant.grant_id)
     entry = AuditEntry(
         event=AuditEvent.GRANT,
@@ -77,32 +90,26 @@ async def remember(connection: AsyncConnection, remembering: Remembering) -> Gra
     return grant
 
 
-async def grant_for(connection: AsyncConnection, wanted: Wanted, now: datetime) -> Grant | None:
+async def grant_for(connection: Connection, wanted: Wanted, now: datetime) -> Grant | None:
     """The live grant that counts for a call: one for exactly this call before one for the tool, the newest first."""
-    for_it = or_(grants.c.payload_sha256 == wanted.payload_sha256, grants.c.payload_sha256.is_(None))
-    found = await connection.execute(
-        select(grants)
-        .where(grants.c.tool == wanted.tool, for_it, grants.c.revoked_at.is_(None))
-        .order_by(grants.c.granted_at.desc(), grants.c.grant_id)
-    )
+    found = await connection.execute(_FOR, {"tool": wanted.tool, "payload_sha256": wanted.payload_sha256})
     live = [grant for grant in map(_read, found) if not _ended(grant, now) and _counts(grant, wanted)]
     return next((grant for grant in live if grant.scope is Remember.EXACT), next(iter(live), None))
 
 
-async def grant_of(connection: AsyncConnection, grant_id: str) -> Grant | None:
-    row = (await connection.execute(select(grants).where(grants.c.grant_id == grant_id))).first()
+async def grant_of(connection: Connection, grant_id: str) -> Grant | None:
+    row = (await connection.execute(_OF, {"of": grant_id})).first()
     return _read(row) if row is not None else None
 
 
-async def page(connection: AsyncConnection, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
+async def page(connection: Connection, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
     """The grants from *offset* on, the newest first, ended ones too; and where the rest begins."""
-    newest_first = select(grants).order_by(grants.c.granted_at.desc(), grants.c.grant_id)
-    found = (await connection.execute(newest_first.offset(offset).limit(limit + 1))).all()
+    found = (await connection.execute(_PAGE, {"offset": offset, "limit": limit + 1})).all()
     return tuple(_read(row) for row in found[:limit]), offset + limit if len(found) > limit else None
 
 
 async def revoke(
-    connection: AsyncConnection, grant_id: str, actor: Identity, *, may_all: bool, surface: Surface, now: datetime
+    connection: Connection, grant_id: str, actor: Identity, *, may_all: bool, surface: Surface, now: datetime
 ) -> RevokedKind:
     """End a grant, if *actor* gave it or may end all; of several who want to, one does."""
     grant = await grant_of(connection, grant_id)
@@ -113,11 +120,8 @@ async def revoke(
     person = actor.within(plan.tenant_key if plan else None)
     if not may_all and not grant.granted_by.is_same_person(person):
         return RevokedKind.FORBIDDEN
-    revoked = await connection.execute(
-        update(grants)
-        .where(grants.c.grant_id == grant_id, grants.c.revoked_at.is_(None))
-        .values(revoked_at=audit.stamp(now), revoked_by=person.model_dump_json())
-    )
+    end = {"revoked_at": audit.stamp(now), "revoked_by": person.model_dump_json()}
+    revoked = await connection.execute(_REVOKE, {"of": grant_id, **end})
     if revoked.rowcount == 0:
         return RevokedKind.ALREADY_REVOKED
     entry = AuditEntry(
@@ -134,10 +138,9 @@ async def revoke(
     return RevokedKind.REVOKED
 
 
-async def objection(connection: AsyncConnection, call: ToolCall, now: datetime) -> str | None:
+async def objection(connection: Connection, call: ToolCall, now: datetime) -> str | None:
     """Why a call may not begin on the grant it names. The grant cannot be revoked until the transaction ends."""
-    held = select(grants).where(grants.c.grant_id == call.grant_id).with_for_update(read=True)
-    row = (await connection.execute(held)).first()
+    row = (await connection.execute(_HELD, {"of": call.grant_id})).first()
     plan = await plan_of(connection, call.approval_id, call.payload_sha256)
     named = f"the remembered decision {call.grant_id}"
     if row is None or plan is None:
@@ -205,7 +208,7 @@ def _counts(grant: Grant, wanted: Wanted) -> bool:
     )
 
 
-def _read(row: Row[Any]) -> Grant:
+def _read(row: Row) -> Grant:
     revoked_by = Identity.model_validate_json(row.revoked_by) if row.revoked_by else None
     revoked_at = datetime.fromisoformat(row.revoked_at) if row.revoked_at else None
     return Grant.model_validate_json(row.granted).model_copy(

@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import bindparam, select
 
 from assent.contracts.audit import ClosingHead
+from ledger.engine import Connection
 from ledger.schema import seals
+from ledger.statements import Statement
 
-_NAMED = seals.c.approval_id, seals.c.entries, seals.c.head, seals.c.outcome_sha256
+_oldest_first = select(seals.c.approval_id, seals.c.entries, seals.c.head, seals.c.outcome_sha256).order_by(seals.c.n)
+_FIRST = Statement(_oldest_first.where(seals.c.approval_id == bindparam("of")).limit(1))
+_ALL = Statement(_oldest_first)
 
 
-async def closing_head(connection: AsyncConnection, approval_id: str) -> ClosingHead | None:
+async def closing_head(connection: Connection, approval_id: str) -> ClosingHead | None:
     """What was sealed when an approval closed; what was added to its audit since does not change it."""
-    first = select(*_NAMED).where(seals.c.approval_id == approval_id).order_by(seals.c.n).limit(1)
-    row = (await connection.execute(first)).first()
+    row = (await connection.execute(_FIRST, {"of": approval_id})).first()
     return _read(row) if row else None
 
 
-async def all_heads(connection: AsyncConnection) -> list[ClosingHead]:
+async def all_heads(connection: Connection) -> list[ClosingHead]:
     """All that was ever sealed, the oldest first."""
-    return [_read(row) for row in await connection.execute(select(*_NAMED).order_by(seals.c.n))]
+    return [_read(row) for row in await connection.execute(_ALL)]
 
 
 def gone(kept: Iterable[ClosingHead], chain: Sequence[str], outcome: str | None) -> list[str]:

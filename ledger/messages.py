@@ -6,8 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import bindparam, select, update
 
 from assent.contracts.address import Address
 from assent.contracts.audit import AuditEntry, AuditEvent
@@ -15,13 +14,39 @@ from assent.contracts.decision import DecisionKind, Judged, Stage, VerdictKind
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
 from assent.contracts.ruling import Settlement
+from assent.contracts.status import Status
 from assent.contracts.values import Frozen
 from assent.payload import sha256
 from ledger import audit
-from ledger.engine import insert, inserted
-from ledger.revisions import edited_by, plan_of, standing_plan
+from ledger.engine import Connection, inserted
+from ledger.revisions import approval_of, edited_by, plan_of, standing_plan
 from ledger.schema import approvals, claims, decisions, messages
 from ledger.settlements import settlement_of
+from ledger.statements import Statement, insert
+
+_PLACE = ("approval_id", "kind", "generation", "place")
+_its_own = [messages.c[name] == bindparam(f"of_{name}") for name in _PLACE]
+_STATUS = Statement(select(approvals.c.status).where(approvals.c.approval_id == bindparam("of")).with_for_update())
+_ADD = Statement(insert(messages).on_conflict_do_nothing())
+_ONE = Statement(select(messages).where(*_its_own))
+_CHANGE = Statement(update(messages).where(*_its_own))
+_ARRIVE = Statement(update(messages).where(*_its_own, messages.c.message_id.is_(None)))
+_ALL = Statement(
+    select(messages)
+    .where(messages.c.approval_id == bindparam("of"))
+    .order_by(messages.c.generation, messages.c.place, messages.c.kind)
+)
+_JUDGED = Statement(
+    select(decisions.c.judged, decisions.c.place)
+    .where(decisions.c.approval_id == bindparam("of"))
+    .order_by(decisions.c.place, decisions.c.event_id)
+    .limit(bindparam("limit"))
+)
+_TWIN_KEY = Statement(
+    select(claims.c.idempotency_key).where(
+        claims.c.approval_id == bindparam("of"), claims.c.payload_sha256 == bindparam("payload_sha256")
+    )
+)
 
 
 class MessageKind(StrEnum):
@@ -93,7 +118,7 @@ class Record(Frozen):
 
 
 async def intend(
-    connection: AsyncConnection,
+    connection: Connection,
     slot: Slot,
     now: datetime,
     *,
@@ -105,22 +130,22 @@ async def intend(
     address: where it goes, if the plan does not say; the first that was said stays.
     after_end: whether it is about what came after.
     """
-    status = select(approvals.c.status).where(approvals.c.approval_id == slot.approval_id).with_for_update()
-    if (await connection.execute(status)).scalar_one_or_none() is not None and not after_end:
+    status = (await connection.execute(_STATUS, {"of": slot.approval_id})).scalar_one_or_none()
+    if status is not None and not after_end:
         return None
     where = address.model_dump_json() if address else None
-    row = insert(connection, messages).values(**slot.model_dump(), tried_at=audit.stamp(now), address=where)
-    if await inserted(connection, row.on_conflict_do_nothing()):
+    tried = {**slot.model_dump(), "tried_at": audit.stamp(now), "address": where}
+    if await inserted(connection, _ADD, tried):
         return Message(slot=slot, message_id=None, chat_id=None, shown=None, address=address)
-    return _message((await connection.execute(select(messages).where(*_is(slot)))).one())
+    return _message((await connection.execute(_ONE, _is(slot))).one())
 
 
 async def sent(
-    connection: AsyncConnection, slot: Slot, message_id: str, chat_id: str | None, shown: Shown, now: datetime
+    connection: Connection, slot: Slot, message_id: str, chat_id: str | None, shown: Shown, now: datetime
 ) -> None:
     """The message is there, under this id."""
-    fresh = update(messages).where(*_is(slot), messages.c.message_id.is_(None))
-    changed = await connection.execute(fresh.values(message_id=message_id, chat_id=chat_id, shown=shown))
+    known = {"message_id": message_id, "chat_id": chat_id, "shown": shown}
+    changed = await connection.execute(_ARRIVE, {**_is(slot), **known})
     if changed.rowcount and slot.kind in _ASKING:
         which = "" if slot.kind is MessageKind.CARD else f"{slot.kind}:"
         entry = AuditEntry(
@@ -138,7 +163,7 @@ def bundle_slot(bundle_id: str, place: int) -> Slot:
 
 
 async def shared(
-    connection: AsyncConnection,
+    connection: Connection,
     slot: Slot,
     message_id: str,
     chat_id: str | None,
@@ -150,35 +175,30 @@ async def shared(
     known = {"tried_at": audit.stamp(now), "message_id": message_id, "chat_id": chat_id}
     for approval_id in approval_ids:
         own = slot.model_copy(update={"approval_id": approval_id, "generation": 1})
-        row = insert(connection, messages).values(**own.model_dump(), **known, shown=Shown.PENDING)
-        if await inserted(connection, row.on_conflict_do_nothing()):
+        if await inserted(connection, _ADD, {**own.model_dump(), **known, "shown": Shown.PENDING}):
             once = f"deliver:bundle:{slot.place}"
             entry = AuditEntry(event=AuditEvent.DELIVER, at=now, once=once, message_id=message_id)
             await audit.append(connection, approval_id, [entry])
 
 
-async def shows(connection: AsyncConnection, slot: Slot, shown: Shown) -> None:
-    await connection.execute(update(messages).where(*_is(slot)).values(shown=shown))
+async def shows(connection: Connection, slot: Slot, shown: Shown) -> None:
+    await connection.execute(_CHANGE, {**_is(slot), "shown": shown})
 
 
-async def messages_of(connection: AsyncConnection, approval_id: str) -> tuple[Message, ...]:
-    found = await connection.execute(
-        select(messages)
-        .where(messages.c.approval_id == approval_id)
-        .order_by(messages.c.generation, messages.c.place, messages.c.kind)
-    )
-    return tuple(_message(row) for row in found)
+async def messages_of(connection: Connection, approval_id: str) -> tuple[Message, ...]:
+    return tuple(_message(row) for row in await connection.execute(_ALL, {"of": approval_id}))
 
 
-async def record_of(connection: AsyncConnection, approval_id: str, payload_sha256: str | None = None) -> Record | None:
+async def record_of(connection: Connection, approval_id: str, payload_sha256: str | None = None) -> Record | None:
     """What the ledger knows of an approval that has a plan.
 
     payload_sha256: which of its plans is meant, if not the one that stands.
     """
-    row = (await connection.execute(select(approvals).where(approvals.c.approval_id == approval_id))).first()
+    row = await approval_of(connection, approval_id)
     if row is None or row.plan is None:
         return None
-    plan = await plan_of(connection, approval_id, payload_sha256) or await standing_plan(connection, row)
+    meant = await plan_of(connection, approval_id, payload_sha256) if payload_sha256 is not None else None
+    plan = meant or await standing_plan(connection, row)
     accepted = [
         judged
         for judged in await judged_of(connection, approval_id)
@@ -190,25 +210,21 @@ async def record_of(connection: AsyncConnection, approval_id: str, payload_sha25
         approvals=_approving(accepted, plan, await edited_by(connection, plan)),
         outcome=Outcome.model_validate_json(row.outcome) if row.outcome else None,
         closed_at=datetime.fromisoformat(row.closed_at) if row.closed_at else None,
-        settlement=await settlement_of(connection, approval_id),
+        settlement=await settlement_of(connection, approval_id) if row.status in (None, Status.FROZEN) else None,
         twin_key=await _twin_key(connection, plan) if plan.frozen_twin else None,
         messages=await messages_of(connection, approval_id),
     )
 
 
-async def judged_of(connection: AsyncConnection, approval_id: str, limit: int | None = None) -> list[Judged]:
+async def judged_of(connection: Connection, approval_id: str, limit: int | None = None) -> list[Judged]:
     """The decisions on an approval, in the order in which they were received."""
-    found = await connection.execute(
-        select(decisions)
-        .where(decisions.c.approval_id == approval_id)
-        .order_by(decisions.c.place, decisions.c.event_id)
-        .limit(limit)
-    )
+    found = await connection.execute(_JUDGED, {"of": approval_id, "limit": _ALL_OF_THEM if limit is None else limit})
     rows = [(Judged.model_validate_json(row.judged), row.place) for row in found]
     return [judged for judged, _ in sorted(rows, key=lambda row: (row[0].received_at, row[1]))]
 
 
 _DECIDING = (DecisionKind.APPROVE, DecisionKind.EDIT, DecisionKind.REJECT)
+_ALL_OF_THEM = 2**31 - 1
 
 
 def _approving(accepted: list[Judged], plan: Plan, edit: str | None) -> tuple[Judged, ...]:
@@ -222,15 +238,14 @@ def _approving(accepted: list[Judged], plan: Plan, edit: str | None) -> tuple[Ju
     )
 
 
-async def _twin_key(connection: AsyncConnection, plan: Plan) -> str | None:
-    found = select(claims.c.idempotency_key).where(
-        claims.c.approval_id == plan.frozen_twin, claims.c.payload_sha256 == plan.payload_sha256
-    )
-    return (await connection.execute(found)).scalars().first()
+async def _twin_key(connection: Connection, plan: Plan) -> str | None:
+    twin = {"of": plan.frozen_twin, "payload_sha256": plan.payload_sha256}
+    key: str | None = (await connection.execute(_TWIN_KEY, twin)).scalar()
+    return key
 
 
-def _is(slot: Slot) -> list[Any]:
-    return [messages.c[name] == value for name, value in slot.model_dump().items()]
+def _is(slot: Slot) -> dict[str, Any]:
+    return {f"of_{name}": getattr(slot, name) for name in _PLACE}
 
 
 def _message(row: Any) -> Message:

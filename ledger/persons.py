@@ -4,21 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import delete, select, text, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import bindparam, delete, select, text, update
 
 from assent.contracts.identity import Identity
 from assent.persons import Person, kinds
-from ledger.engine import insert
+from ledger.engine import Connection
 from ledger.schema import person_ids
+from ledger.statements import Statement, insert
 
 _LASTING = frozenset({"open_id", "union_id"})
 """The kinds of id that stay with a person for good; a user_id can be changed, and given to somebody else."""
 _LEARNING = 0x7065_7273
 """The advisory lock under which PostgreSQL learns, in a transaction that does nothing else."""
 
+_in_tenant = person_ids.c.tenant_key == bindparam("tenant")
+_are_meant = person_ids.c.person.in_(bindparam("persons", expanding=True))
+_ALONE = Statement(text("SELECT pg_advisory_xact_lock(:lock)"))
+_PERSONS = Statement(
+    select(person_ids.c.person).where(_in_tenant, person_ids.c.key.in_(bindparam("keys", expanding=True)))
+)
+_KEYS = Statement(select(person_ids.c.key).where(_in_tenant, _are_meant))
+_PASSED_ON = Statement(
+    delete(person_ids).where(
+        _in_tenant,
+        (person_ids.c.key == bindparam("passing")) | (_are_meant & person_ids.c.key.startswith("user_id:")),
+    )
+)
+_MERGE = Statement(update(person_ids).where(_in_tenant, _are_meant))
+_ADD = Statement(insert(person_ids).on_conflict_do_nothing())
 
-async def person(connection: AsyncConnection, identity: Identity) -> Person:
+
+async def person(connection: Connection, identity: Identity) -> Person:
     """Whom an identity names, with everything that was proved of them."""
     persons = await _persons(connection, identity.tenant_key, identity.keys)
     known = await _keys(connection, identity.tenant_key, persons) if persons else frozenset()
@@ -31,15 +47,14 @@ async def person(connection: AsyncConnection, identity: Identity) -> Person:
     )
 
 
-async def is_known(connection: AsyncConnection, identity: Identity) -> bool:
+async def is_known(connection: Connection, identity: Identity) -> bool:
     """Whether there is nothing to learn from a proof that these ids are one person's."""
     tenant, keys = identity.tenant_key or "", identity.keys
-    found = select(person_ids.c.person).where(person_ids.c.tenant_key == tenant, person_ids.c.key.in_(keys))
-    standing = (await connection.execute(found)).scalars().all()
+    standing = (await connection.execute(_PERSONS, {"tenant": tenant, "keys": list(keys)})).scalars()
     return len(standing) == len(keys) and len(set(standing)) == 1
 
 
-async def learn(connection: AsyncConnection, identity: Identity) -> None:
+async def learn(connection: Connection, identity: Identity) -> None:
     """Remember that these ids, which were proved together, are one person's.
 
     People who turn out to be one become one. A user_id that was given to somebody else is theirs: the newest proof
@@ -50,29 +65,24 @@ async def learn(connection: AsyncConnection, identity: Identity) -> None:
     if not lasting:
         return
     if connection.dialect.name == "postgresql":
-        await connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LEARNING})
+        await connection.execute(_ALONE, {"lock": _LEARNING})
     same = await _persons(connection, tenant, lasting)
     for passing in identity.keys - lasting:
         for other in await _persons(connection, tenant, {passing}) - same:
             if kinds(await _keys(connection, tenant, {other})).isdisjoint(kinds(lasting)):
                 same.add(other)
-        of_others = person_ids.c.key == passing
-        former = person_ids.c.person.in_(same) & person_ids.c.key.startswith("user_id:")
-        gone = delete(person_ids).where(person_ids.c.tenant_key == tenant, of_others | former)
-        await connection.execute(gone)
+        await connection.execute(_PASSED_ON, {"tenant": tenant, "passing": passing, "persons": list(same)})
     first = min(same, default=min(identity.keys))
-    merged = update(person_ids).where(person_ids.c.tenant_key == tenant, person_ids.c.person.in_(same - {first}))
-    await connection.execute(merged.values(person=first))
-    for key in sorted(identity.keys):
-        row = insert(connection, person_ids).values(tenant_key=tenant, key=key, person=first)
-        await connection.execute(row.on_conflict_do_nothing())
+    if others := list(same - {first}):
+        await connection.execute(_MERGE, {"tenant": tenant, "persons": others, "person": first})
+    known = [{"tenant_key": tenant, "key": key, "person": first} for key in sorted(identity.keys)]
+    await connection.execute(_ADD, known)
 
 
-async def _persons(connection: AsyncConnection, tenant: str | None, keys: Iterable[str]) -> set[str]:
-    found = select(person_ids.c.person).where(person_ids.c.tenant_key == (tenant or ""), person_ids.c.key.in_(keys))
-    return set((await connection.execute(found)).scalars())
+async def _persons(connection: Connection, tenant: str | None, keys: Iterable[str]) -> set[str]:
+    return set((await connection.execute(_PERSONS, {"tenant": tenant or "", "keys": list(keys)})).scalars())
 
 
-async def _keys(connection: AsyncConnection, tenant: str | None, persons: Iterable[str]) -> frozenset[str]:
-    found = select(person_ids.c.key).where(person_ids.c.tenant_key == (tenant or ""), person_ids.c.person.in_(persons))
-    return frozenset((await connection.execute(found)).scalars())
+async def _keys(connection: Connection, tenant: str | None, persons: Iterable[str]) -> frozenset[str]:
+    meant = {"tenant": tenant or "", "persons": list(persons)}
+    return frozenset((await connection.execute(_KEYS, meant)).scalars())

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, func, select, text
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import ColumnElement, bindparam, func, select, text
 
 from assent.contracts.address import AddressKind
 from assent.contracts.identity import Identity
@@ -14,10 +13,31 @@ from assent.contracts.quotas import DAY, HOUR, AgentLimits, Exceeded, Limits, Qu
 from assent.contracts.request import Request
 from assent.contracts.values import Frozen
 from ledger import audit, persons
+from ledger.engine import Connection
 from ledger.schema import approvals
+from ledger.statements import Parameters, Statement
 
 _WHILE_PENDING = 30
 """In how many seconds it is worth asking again where something has to end first."""
+
+
+def _pending_of(whose: ColumnElement[bool]) -> Statement:
+    is_open = approvals.c.status.is_(None), approvals.c.plan.is_not(None), approvals.c.open_until > bindparam("now")
+    return Statement(select(func.count()).select_from(approvals).where(whose, *is_open))
+
+
+_lately = approvals.c.created_at > bindparam("since")
+_LOCK = Statement(text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 9))"))
+_PENDING_OF_AGENT = _pending_of(approvals.c.asked_by == bindparam("whose"))
+_PENDING_OF_PERSON = _pending_of(approvals.c.person == bindparam("whose"))
+_SEEN = Statement(
+    select(func.count(), func.min(approvals.c.created_at)).where(approvals.c.chat_id == bindparam("chat_id"), _lately)
+)
+_STORED = Statement(
+    select(func.coalesce(func.sum(approvals.c.size), 0), func.min(approvals.c.created_at)).where(
+        approvals.c.asked_by == bindparam("whose"), _lately
+    )
+)
 
 
 class Place(Frozen):
@@ -32,7 +52,7 @@ class Place(Frozen):
     size: int
 
 
-async def place_of(connection: AsyncConnection, request: Request, plan: Plan | None) -> Place:
+async def place_of(connection: Connection, request: Request, plan: Plan | None) -> Place:
     requester = plan.requester if plan else request.requester
     return Place(
         asked_by=request.asked_by,
@@ -42,7 +62,7 @@ async def place_of(connection: AsyncConnection, request: Request, plan: Plan | N
     )
 
 
-async def exceeded(connection: AsyncConnection, place: Place, limits: Limits, now: datetime) -> Exceeded | None:
+async def exceeded(connection: Connection, place: Place, limits: Limits, now: datetime) -> Exceeded | None:
     """The quota that one more request would go beyond. From here to the transaction's end nobody else adds one."""
     await _lock(connection, place, limits)
     if place.asked_by is not None:
@@ -50,50 +70,39 @@ async def exceeded(connection: AsyncConnection, place: Place, limits: Limits, no
         if found is not None:
             return found
     if limits.requester_pending is not None:
-        mine = approvals.c.person == place.person
-        if await _pending(connection, mine, now) + 1 > limits.requester_pending:
+        pending = await _pending(connection, _PENDING_OF_PERSON, place.person, now)
+        if pending + 1 > limits.requester_pending:
             return Exceeded(quota=Quota.REQUESTER, limit=limits.requester_pending, retry_after=_WHILE_PENDING)
     if limits.chat_requests_per_hour is not None and place.chat_id is not None:
-        there = approvals.c.chat_id == place.chat_id
-        since = audit.stamp(now - HOUR)
-        count, first = (
-            await connection.execute(
-                select(func.count(), func.min(approvals.c.created_at)).where(there, approvals.c.created_at > since)
-            )
-        ).one()
+        there: Parameters = {"chat_id": place.chat_id, "since": audit.stamp(now - HOUR)}
+        count, first = (await connection.execute(_SEEN, there)).one()
         if count + 1 > limits.chat_requests_per_hour:
             return Exceeded(quota=Quota.CHAT, limit=limits.chat_requests_per_hour, retry_after=_until(first, HOUR, now))
     return None
 
 
 async def of_agent(
-    connection: AsyncConnection, principal: str, limits: AgentLimits, now: datetime, *, size: int, more: int = 1
+    connection: Connection, principal: str, limits: AgentLimits, now: datetime, *, size: int, more: int = 1
 ) -> Exceeded | None:
     """The agent's quota that so many more requests, of so many bytes together, would go beyond."""
-    mine = approvals.c.asked_by == principal
-    if limits.pending is not None and await _pending(connection, mine, now) + more > limits.pending:
-        return Exceeded(quota=Quota.PENDING, limit=limits.pending, retry_after=_WHILE_PENDING)
+    if limits.pending is not None:
+        pending = await _pending(connection, _PENDING_OF_AGENT, principal, now)
+        if pending + more > limits.pending:
+            return Exceeded(quota=Quota.PENDING, limit=limits.pending, retry_after=_WHILE_PENDING)
     if limits.bytes_per_day is not None:
-        since = audit.stamp(now - DAY)
-        stored, first = (
-            await connection.execute(
-                select(func.coalesce(func.sum(approvals.c.size), 0), func.min(approvals.c.created_at)).where(
-                    mine, approvals.c.created_at > since
-                )
-            )
-        ).one()
+        lately = {"whose": principal, "since": audit.stamp(now - DAY)}
+        stored, first = (await connection.execute(_STORED, lately)).one()
         if stored + size > limits.bytes_per_day:
             return Exceeded(quota=Quota.BYTES, limit=limits.bytes_per_day, retry_after=_until(first, DAY, now))
     return None
 
 
-async def _pending(connection: AsyncConnection, whose: ColumnElement[bool], now: datetime) -> int:
-    is_open = (approvals.c.status.is_(None), approvals.c.plan.is_not(None), approvals.c.open_until > audit.stamp(now))
-    found = await connection.execute(select(func.count()).select_from(approvals).where(whose, *is_open))
+async def _pending(connection: Connection, counted: Statement, whose: str, now: datetime) -> int:
+    found = await connection.execute(counted, {"whose": whose, "now": audit.stamp(now)})
     return int(found.scalar_one())
 
 
-async def _seen_in(connection: AsyncConnection, plan: Plan) -> str | None:
+async def _seen_in(connection: Connection, plan: Plan) -> str | None:
     """Where the card is seen; nowhere, where nobody is asked.
 
     A reply lies where its message does, whatever chat the agent names; while nobody knows that, it counts with what its
@@ -120,7 +129,7 @@ def _until(first: str | None, window: timedelta, now: datetime) -> int:
     return max(1, min(int(left) + 1, int(window.total_seconds())))
 
 
-async def _lock(connection: AsyncConnection, place: Place, limits: Limits) -> None:
+async def _lock(connection: Connection, place: Place, limits: Limits) -> None:
     """SQLite lets one write at a time as it is. In one order, nobody waits in a ring."""
     if connection.dialect.name != "postgresql":
         return
@@ -132,6 +141,4 @@ async def _lock(connection: AsyncConnection, place: Place, limits: Limits) -> No
     if place.asked_by is not None and limits.agent != AgentLimits():
         names.append(f"agent:{place.asked_by}")
     for name in sorted(names):
-        await connection.execute(
-            text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 9))"), {"name": f"quota/{name}"}
-        )
+        await connection.execute(_LOCK, {"name": f"quota/{name}"})

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from sqlalchemy import Row, select, text
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import bindparam, select, text
 
 from assent.contracts.execute import Closing, ToolCall
 from assent.contracts.identity import Identity
@@ -14,10 +12,21 @@ from assent.contracts.plan import Plan
 from assent.contracts.values import Frozen
 from assent.persons import Likeness, Person
 from ledger import persons
+from ledger.engine import Connection
 from ledger.revisions import plan_of
-from ledger.schema import ClaimState, claims
+from ledger.schema import IS_ACTIVE, IS_UNKNOWN, claims
+from ledger.statements import Row, Statement
 
-_ACTIVE = (ClaimState.STARTED, ClaimState.EXECUTED, ClaimState.UNKNOWN)
+_LOCK = Statement(text("SELECT pg_advisory_xact_lock(hashtextextended(:scope, 0))"))
+_ACTIVE = Statement(
+    select(claims.c.idempotency_key, claims.c.requester).where(claims.c.scope_key == bindparam("scope"), IS_ACTIVE)
+)
+_FROZEN = Statement(
+    select(claims.c.idempotency_key, claims.c.approval_id, claims.c.requester).where(
+        claims.c.payload_sha256 == bindparam("payload_sha256"), IS_UNKNOWN
+    )
+)
+_KEY = Statement(select(claims.c.idempotency_key).where(claims.c.consent == bindparam("consent")))
 NOT_COMPARABLE = (
     "the same call was begun in this scope for somebody who may or may not be this requester: no id is known of both. "
     "It was not run, and nothing of the other is told; ask with another scope, or name the requester by an id of the "
@@ -42,7 +51,7 @@ class Twin(Frozen):
         )
 
 
-async def meet(connection: AsyncConnection, call: ToolCall) -> ToolCall | None:
+async def meet(connection: Connection, call: ToolCall) -> ToolCall | None:
     """The call under the key that its requester's call of this scope has, if one is active; None if nobody can say.
 
     From here to the transaction's end nobody else begins this call in this scope.
@@ -51,7 +60,7 @@ async def meet(connection: AsyncConnection, call: ToolCall) -> ToolCall | None:
     return call.model_copy(update={"idempotency_key": key}) if key else None
 
 
-async def meet_late(connection: AsyncConnection, closing: Closing) -> Closing:
+async def meet_late(connection: Connection, closing: Closing) -> Closing:
     """The same for a call that no longer begins: whom nobody can compare, it does not meet."""
     plan = await plan_of(connection, closing.approval_id, closing.payload_sha256)
     if plan is None:
@@ -60,13 +69,12 @@ async def meet_late(connection: AsyncConnection, closing: Closing) -> Closing:
     return closing.model_copy(update={"idempotency_key": key}) if key else closing
 
 
-async def _key(connection: AsyncConnection, scope_key: str, own: str, requester: Identity) -> str | None:
+async def _key(connection: Connection, scope_key: str, own: str, requester: Identity) -> str | None:
     scope = scope_key or own  # a plan of before had no requester in its key
     if scope.partition(":")[2].startswith("approval:"):
         return own  # nobody else has this scope
     await _lock(connection, scope)
-    found = select(claims).where(claims.c.scope_key == scope, claims.c.state.in_(_ACTIVE))
-    others = (await connection.execute(found)).all()
+    others = (await connection.execute(_ACTIVE, {"scope": scope})).all()
     if not others or any(other.idempotency_key == own for other in others):
         return own
     me = await persons.person(connection, requester)
@@ -75,11 +83,9 @@ async def _key(connection: AsyncConnection, scope_key: str, own: str, requester:
     return same or (None if Likeness.UNKNOWN in alike.values() else own)
 
 
-async def twin_of(connection: AsyncConnection, payload_sha256: str, namespace: str, requester: Identity) -> Twin | None:
+async def twin_of(connection: Connection, payload_sha256: str, namespace: str, requester: Identity) -> Twin | None:
     """The identical call of this namespace that is frozen, whoever asked for it."""
-    found = await connection.execute(
-        select(claims).where(claims.c.payload_sha256 == payload_sha256, claims.c.state == ClaimState.UNKNOWN)
-    )
+    found = await connection.execute(_FROZEN, {"payload_sha256": payload_sha256})
     twins = [row for row in found if row.idempotency_key.startswith(f"{namespace}:")]
     if not twins:
         return None
@@ -88,7 +94,7 @@ async def twin_of(connection: AsyncConnection, payload_sha256: str, namespace: s
     return Twin(approval_id=own[0] if own else None)
 
 
-async def of_one_person(connection: AsyncConnection, requester: Identity, plans: Iterable[Plan]) -> list[Plan]:
+async def of_one_person(connection: Connection, requester: Identity, plans: Iterable[Plan]) -> list[Plan]:
     """Those of the plans that the same person asked for, for certain."""
     me = await persons.person(connection, requester)
     same = []
@@ -98,19 +104,19 @@ async def of_one_person(connection: AsyncConnection, requester: Identity, plans:
     return same
 
 
-async def key_of(connection: AsyncConnection, consent: str) -> str | None:
+async def key_of(connection: Connection, consent: str) -> str | None:
     """The key under which a consent was claimed."""
-    found = select(claims.c.idempotency_key).where(claims.c.consent == consent)
-    return (await connection.execute(found)).scalar_one_or_none()
+    key: str | None = (await connection.execute(_KEY, {"consent": consent})).scalar_one_or_none()
+    return key
 
 
-async def _likeness(connection: AsyncConnection, me: Person, claim: Row[Any]) -> Likeness:
+async def _likeness(connection: Connection, me: Person, claim: Row) -> Likeness:
     if claim.requester is None:
         return Likeness.UNKNOWN
     return me.likeness(await persons.person(connection, Identity.model_validate_json(claim.requester)))
 
 
-async def _lock(connection: AsyncConnection, scope: str) -> None:
+async def _lock(connection: Connection, scope: str) -> None:
     """SQLite lets one write at a time as it is."""
     if connection.dialect.name == "postgresql":
-        await connection.execute(text("SELECT pg_advisory_xact_lock(hashtextextended(:scope, 0))"), {"scope": scope})
+        await connection.execute(_LOCK, {"scope": scope})

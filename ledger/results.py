@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-from sqlalchemy import Row, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import bindparam, select, update
 
 from assent.content import Content
 from assent.contracts.audit import AuditEvent
@@ -15,21 +13,29 @@ from assent.contracts.execute import Report, ReportKind
 from assent.contracts.release import Release
 from assent.payload import sha256
 from ledger import audit
+from ledger.engine import Connection
 from ledger.schema import ClaimState, claims
+from ledger.statements import Row, Statement
+
+_CLAIM = Statement(select(claims).where(claims.c.consent == bindparam("consent")))
+_PAYLOAD = Statement(select(claims.c.payload_sha256).where(claims.c.consent == bindparam("consent")))
+_OF_APPROVAL = Statement(
+    select(claims).where(claims.c.approval_id == bindparam("approval_id")).order_by(claims.c.began_at)
+)
+_CHANGE = Statement(update(claims).where(claims.c.consent == bindparam("of")))
 
 
-async def claim_of(connection: AsyncConnection, consent: str) -> Row[Any] | None:
-    return (await connection.execute(select(claims).where(claims.c.consent == consent))).first()
+async def claim_of(connection: Connection, consent: str) -> Row | None:
+    return (await connection.execute(_CLAIM, {"consent": consent})).first()
 
 
-async def claimed_payload(connection: AsyncConnection, consent: str) -> str | None:
+async def claimed_payload(connection: Connection, consent: str) -> str | None:
     """The hash of what a consent claimed. Nothing is read of its result, which may be large."""
-    found = await connection.execute(select(claims.c.payload_sha256).where(claims.c.consent == consent))
-    payload_sha256: str | None = found.scalar_one_or_none()
+    payload_sha256: str | None = (await connection.execute(_PAYLOAD, {"consent": consent})).scalar_one_or_none()
     return payload_sha256
 
 
-async def root_of(connection: AsyncConnection, consent: str) -> Row[Any] | None:
+async def root_of(connection: Connection, consent: str) -> Row | None:
     """The claim that a consent waits for: its own, or the one whose call it met or was followed by."""
     claim = await claim_of(connection, consent)
     while claim is not None and claim.state == ClaimState.CLOSED and claim.answer is not None:
@@ -38,10 +44,10 @@ async def root_of(connection: AsyncConnection, consent: str) -> Row[Any] | None:
 
 
 async def path_of(
-    connection: AsyncConnection,
-    claim: Row[Any],
-    look_up: Callable[[AsyncConnection, str], Awaitable[Row[Any] | None]] = claim_of,
-) -> list[Row[Any]]:
+    connection: Connection,
+    claim: Row,
+    look_up: Callable[[Connection, str], Awaitable[Row | None]] = claim_of,
+) -> list[Row]:
     """A claim, whatever answers for it, and at the end the one that holds the result."""
     path = [claim]
     while path[-1].answered_by and (source := await look_up(connection, path[-1].answered_by)) is not None:
@@ -49,21 +55,21 @@ async def path_of(
     return path
 
 
-def result_of(claim: Row[Any]) -> bytes:
+def result_of(claim: Row) -> bytes:
     """All there is to know of a claim's end, as JSON: what was returned, else what went wrong."""
     return bytes(claim.content) if claim.content is not None else json.dumps(claim.error).encode("ascii")
 
 
-def content_of(claim: Row[Any]) -> Content:
+def content_of(claim: Row) -> Content:
     return Content(data=claim.content if claim.content is not None else b"null", note=claim.note)
 
 
-def is_readable(path: list[Row[Any]]) -> bool:
+def is_readable(path: list[Row]) -> bool:
     """Whether the result at the end of a path may be told at its beginning."""
     return may_be_told(path, sha256(result_of(path[-1])))
 
 
-def may_be_told(path: list[Row[Any]], digest: str) -> bool:
+def may_be_told(path: list[Row], digest: str) -> bool:
     """Whether a result with this hash may be told at the beginning of its path: the nearest that says anything decides.
 
     A release counts for the very result that was shown: when that changes, the seal holds again.
@@ -76,7 +82,7 @@ def may_be_told(path: list[Row[Any]], digest: str) -> bool:
     return True
 
 
-async def report(connection: AsyncConnection, claim: Row[Any], *, to: Row[Any] | None = None) -> Report:
+async def report(connection: Connection, claim: Row, *, to: Row | None = None) -> Report:
     """What a claim's row says, in the words of a report; of a sealed result only that there is one.
 
     to: the claim that asks, if it is another one.
@@ -95,11 +101,9 @@ async def report(connection: AsyncConnection, claim: Row[Any], *, to: Row[Any] |
     )
 
 
-async def content(connection: AsyncConnection, approval_id: str) -> bytes | None:
+async def content(connection: Connection, approval_id: str) -> bytes | None:
     """The whole stored result of an approval, its own or the one it replayed; None while it is sealed."""
-    rows = await connection.execute(
-        select(claims).where(claims.c.approval_id == approval_id).order_by(claims.c.began_at)
-    )
+    rows = await connection.execute(_OF_APPROVAL, {"approval_id": approval_id})
     for claim in reversed(rows.all()):
         path = await path_of(connection, claim)
         if path[-1].content is not None:
@@ -107,7 +111,7 @@ async def content(connection: AsyncConnection, approval_id: str) -> bytes | None
     return None
 
 
-async def result(connection: AsyncConnection, approval_id: str) -> bytes | None:
+async def result(connection: Connection, approval_id: str) -> bytes | None:
     """What came of an approval's call, sealed or not: for those who decide about it, and for nobody else."""
     claim = await claim_of(connection, approval_id)
     if claim is None or claim.state == ClaimState.STARTED or (claim.state == ClaimState.CLOSED and not claim.answer):
@@ -115,7 +119,7 @@ async def result(connection: AsyncConnection, approval_id: str) -> bytes | None:
     return result_of((await path_of(connection, claim))[-1])
 
 
-async def release(connection: AsyncConnection, decided: Release) -> Report:
+async def release(connection: Connection, decided: Release) -> Report:
     """Let a sealed result be told, if it is the one that was decided about; else, or if not, it stays sealed."""
     await audit.lock(connection, decided.approval_id)
     claim = await claim_of(connection, decided.consent)
@@ -125,7 +129,7 @@ async def release(connection: AsyncConnection, decided: Release) -> Report:
     is_meant = decided.released and decided.content_sha256 == digest
     if is_meant or not decided.released:
         released = digest if is_meant else None
-        await connection.execute(update(claims).where(claims.c.consent == claim.consent).values(released=released))
+        await connection.execute(_CHANGE, {"of": claim.consent, "released": released})
     entries = [entry for entry in decided.entries if is_meant or entry.event is not AuditEvent.RELEASE]
     await audit.append(connection, decided.approval_id, entries)
     claim = await claim_of(connection, decided.consent)
@@ -133,7 +137,7 @@ async def release(connection: AsyncConnection, decided: Release) -> Report:
     return await report(connection, claim)
 
 
-def _report(claim: Row[Any], source: Row[Any]) -> Report:
+def _report(claim: Row, source: Row) -> Report:
     match ClaimState(claim.state):
         case ClaimState.EXECUTED:
             return content_of(claim).report(ReportKind.EXECUTED, claim.authorize_url)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from assent.contracts.review import ReviewRecord
 from ledger import settlements
+from ledger.engine import Connection
 from ledger.revisions import plan_of
 
 
-async def record_of(connection: AsyncConnection, approval_id: str) -> ReviewRecord | None:
+async def record_of(connection: Connection, approval_id: str) -> ReviewRecord | None:
     """The review of an approval's call, as far as there is one; None if there is no such approval."""
     plan = await plan_of(connection, approval_id)
     if plan is None:

@@ -6,8 +6,7 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Row, exists, func, select, text, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import bindparam, exists, func, select, text, update
 
 from assent.content import Content, storable
 from assent.contracts.audit import AuditEntry, AuditEvent
@@ -17,9 +16,9 @@ from assent.contracts.review import Examination, LateResult, Retry, Sight
 from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind, Settlement
 from assent.contracts.values import Frozen, Surface
 from ledger import attempts, audit
-from ledger.approvals import lives_in
+from ledger.approvals import LIVES_IN
 from ledger.claims import answer_entry, execution_entry
-from ledger.engine import insert
+from ledger.engine import Connection
 from ledger.results import claim_of, report, root_of
 from ledger.revisions import with_hash
 from ledger.schema import ClaimState, approvals, claims, late_results, retries, settlements
@@ -34,6 +33,7 @@ from ledger.settlements import (
     standing,
     waiting,
 )
+from ledger.statements import Row, Statement, insert
 
 _PREVIEW = 500
 """How much of a late result a review shows."""
@@ -41,6 +41,66 @@ _MOST_SIGHTS, _MOST_LATE = 10, 3
 """How many attempts, and how many late words of each, a review shows: the newest."""
 _TOLD_WITHIN = timedelta(minutes=2)
 """How long a review may take to tell everybody before it is looked whether it is still there."""
+
+_edited = with_hash(claims.c.approval_id, claims.c.payload_sha256).correlate(claims).scalar_subquery()
+_plan = func.coalesce(_edited, approvals.c.plan).label("plan")
+_is_made = exists().where(claims.c.consent == retries.c.consent)
+_OF_APPROVAL = Statement(
+    select(claims).where(claims.c.approval_id == bindparam("of")).order_by(claims.c.began_at.desc()).limit(_MOST_SIGHTS)
+)
+_WHILE_UNKNOWN = Statement(
+    update(claims).where(claims.c.consent == bindparam("of"), claims.c.state == ClaimState.UNKNOWN)
+)
+_PROMISED = Statement(
+    select(retries)
+    .where(retries.c.idempotency_key == bindparam("key"), ~_is_made)
+    .order_by(retries.c.asked_at)
+    .limit(1)
+)
+_COUNT_RETRIES = Statement(
+    select(func.count())
+    .join(claims, claims.c.consent == retries.c.consent)
+    .where(retries.c.idempotency_key == bindparam("key"))
+)
+_ORPHANS = Statement(
+    select(
+        claims.c.consent,
+        claims.c.idempotency_key,
+        claims.c.began_at,
+        claims.c.begun_with,
+        claims.c.state,
+        _plan,
+    )
+    .join(approvals, approvals.c.approval_id == claims.c.approval_id)
+    .where(text("(claims.state = 'started' OR claims.state = 'unknown')"), LIVES_IN)
+    .order_by(claims.c.began_at)
+)
+_LATE = Statement(
+    select(_plan, claims.c.idempotency_key, claims.c.begun_with)
+    .join(claims, claims.c.approval_id == approvals.c.approval_id)
+    .join(settlements, settlements.c.consent == claims.c.consent)
+    .where(text("settlements.told = 0"), settlements.c.settled_at < bindparam("before"), LIVES_IN)
+)
+_RETRIED = Statement(
+    select(_plan, claims.c.idempotency_key, claims.c.begun_with)
+    .join(retries, retries.c.approval_id == approvals.c.approval_id)
+    .join(claims, claims.c.consent == retries.c.consent)
+    .where(
+        claims.c.state.in_(tuple(KINDS)),
+        claims.c.ended_at < bindparam("before"),
+        ~exists().where(settlements.c.consent == retries.c.consent),
+        LIVES_IN,
+    )
+)
+_CONSENTS = Statement(select(claims.c.consent).where(claims.c.approval_id == bindparam("of")))
+_RETRIES = Statement(select(retries.c.consent).where(retries.c.approval_id == bindparam("of")))
+_ADD_RETRY = Statement(insert(retries))
+_NEWEST_LATE = Statement(
+    select(late_results)
+    .where(late_results.c.consent == bindparam("consent"))
+    .order_by(late_results.c.at.desc())
+    .limit(_MOST_LATE)
+)
 
 
 class Begun(Frozen):
@@ -74,15 +134,13 @@ class Untold(Begun):
     """A call that is settled, while somebody may not have been told."""
 
 
-async def sights(connection: AsyncConnection, approval_id: str) -> tuple[Sight, ...]:
+async def sights(connection: Connection, approval_id: str) -> tuple[Sight, ...]:
     """What the ledger knows of the attempts to make an approval's call, in order: of many, the newest."""
-    rows = await connection.execute(
-        select(claims).where(claims.c.approval_id == approval_id).order_by(claims.c.began_at.desc()).limit(_MOST_SIGHTS)
-    )
+    rows = await connection.execute(_OF_APPROVAL, {"of": approval_id})
     return tuple([await _sight(connection, row) for row in reversed(rows.all())])
 
 
-async def chain_sights(connection: AsyncConnection, consent: str) -> tuple[Sight, ...]:
+async def chain_sights(connection: Connection, consent: str) -> tuple[Sight, ...]:
     """What the ledger knows of every consent under which a frozen call was begun, whosever it was; the last decides."""
     found = [await _sight(connection, claim) for claim in await attempts.chain_of(connection, consent)]
     if len(found) <= _MOST_SIGHTS:
@@ -101,7 +159,7 @@ class Wait(Frozen):
     told: bool
 
 
-async def wait_of(connection: AsyncConnection, approval_id: str, namespace: str | None) -> Wait | None:
+async def wait_of(connection: Connection, approval_id: str, namespace: str | None) -> Wait | None:
     """namespace: the retry is told that a review of this one makes."""
     root = await root_of(connection, approval_id)
     if root is None:
@@ -117,7 +175,7 @@ async def wait_of(connection: AsyncConnection, approval_id: str, namespace: str 
     )
 
 
-async def rule(connection: AsyncConnection, examination: Examination, namespace: str | None) -> Ruled:
+async def rule(connection: Connection, examination: Examination, namespace: str | None) -> Ruled:
     """Settle a frozen call by compare-and-set: of two who say something of it, the first is heard.
 
     A retry that was promised is made before anything else is settled, unless the call turns out to be executed.
@@ -151,7 +209,7 @@ async def rule(connection: AsyncConnection, examination: Examination, namespace:
     return Ruled(kind=RuledKind.SETTLED, settlement=await for_all(connection, settlement, claim))
 
 
-async def resolve(connection: AsyncConnection, call: ToolCall, content: Content, now: datetime) -> Report:
+async def resolve(connection: Connection, call: ToolCall, content: Content, now: datetime) -> Report:
     """A probe found that an unknown call did run: the claim moves from unknown to executed.
 
     An approval that only met this call does not say that it executed it: it replays what another one executed.
@@ -161,11 +219,9 @@ async def resolve(connection: AsyncConnection, call: ToolCall, content: Content,
         return Report(kind=ReportKind.UNKNOWN)
     frozen = await waiting(connection, claim.consent)
     await audit.lock(connection, claim.approval_id, call.approval_id, *frozen)
-    found = await connection.execute(
-        update(claims)
-        .where(claims.c.consent == claim.consent, claims.c.state == ClaimState.UNKNOWN)
-        .values(state=ClaimState.EXECUTED, ended_at=audit.stamp(now), content=content.data, note=content.note)
-    )
+    result = {"content": content.data, "note": content.note}
+    executed = {"state": ClaimState.EXECUTED, "ended_at": audit.stamp(now), **result}
+    found = await connection.execute(_WHILE_UNKNOWN, {"of": claim.consent, **executed})
     claim = await claim_of(connection, claim.consent)
     assert claim is not None, "a claim is never deleted"
     if found.rowcount == 1:
@@ -179,43 +235,25 @@ async def resolve(connection: AsyncConnection, call: ToolCall, content: Content,
     return found_out.model_copy(update={"kind": ReportKind.REPLAYED})
 
 
-async def promised_retry(
-    connection: AsyncConnection, idempotency_key: str, namespace: str | None = None
-) -> Retry | None:
+async def promised_retry(connection: Connection, idempotency_key: str, namespace: str | None = None) -> Retry | None:
     """The retry of a key that an operator was promised and that nobody has made.
 
     namespace: only if it is for a review of this one to make: of two reviews of one key, one does.
     """
-    made = exists().where(claims.c.consent == retries.c.consent)
-    found = select(retries).where(retries.c.idempotency_key == idempotency_key, ~made).order_by(retries.c.asked_at)
-    row = (await connection.execute(found.limit(1))).first()
+    row = (await connection.execute(_PROMISED, {"key": idempotency_key})).first()
     if row is None or (namespace is not None and row.namespace not in (None, namespace)):
         return None
     return Retry(consent=row.consent, ruling=Ruling.model_validate_json(row.ruling))
 
 
-async def _count_retries(connection: AsyncConnection, idempotency_key: str) -> int:
+async def _count_retries(connection: Connection, idempotency_key: str) -> int:
     """How often a call was tried again by an operator's word."""
-    made = select(func.count()).join(claims, claims.c.consent == retries.c.consent)
-    return (await connection.execute(made.where(retries.c.idempotency_key == idempotency_key))).scalar_one()
+    return int((await connection.execute(_COUNT_RETRIES, {"key": idempotency_key})).scalar_one())
 
 
-async def orphans(connection: AsyncConnection, namespace: str, now: datetime) -> list[Orphan]:
+async def orphans(connection: Connection, namespace: str, now: datetime) -> list[Orphan]:
     """Claims that should have ended by now, or were given up, of approvals that live in this namespace."""
-    edited = with_hash(claims.c.approval_id, claims.c.payload_sha256).correlate(claims).scalar_subquery()
-    rows = await connection.execute(
-        select(
-            claims.c.consent,
-            claims.c.idempotency_key,
-            claims.c.began_at,
-            claims.c.begun_with,
-            claims.c.state,
-            func.coalesce(edited, approvals.c.plan).label("plan"),
-        )
-        .join(approvals, approvals.c.approval_id == claims.c.approval_id)
-        .where(text("(claims.state = 'started' OR claims.state = 'unknown')"), lives_in(namespace))
-        .order_by(claims.c.began_at)
-    )
+    rows = await connection.execute(_ORPHANS, {"namespace": namespace})
     found = (
         Orphan(
             consent=row.consent,
@@ -230,53 +268,39 @@ async def orphans(connection: AsyncConnection, namespace: str, now: datetime) ->
     return [orphan for orphan in found if orphan.is_given_up or orphan.should_have_ended < now]
 
 
-async def untold(connection: AsyncConnection, namespace: str, now: datetime) -> list[Untold]:
+async def untold(connection: Connection, namespace: str, now: datetime) -> list[Untold]:
     """Calls of which it is known what became of them, and not told to everybody who waited."""
-    edited = with_hash(claims.c.approval_id, claims.c.payload_sha256).correlate(claims).scalar_subquery()
-    plan = func.coalesce(edited, approvals.c.plan).label("plan")
-    late = (
-        select(plan, claims.c.idempotency_key, claims.c.begun_with)
-        .join(claims, claims.c.approval_id == approvals.c.approval_id)
-        .join(settlements, settlements.c.consent == claims.c.consent)
-        .where(text("settlements.told = 0"), settlements.c.settled_at < audit.stamp(now - _TOLD_WITHIN))
-    )
-    is_settled = exists().where(settlements.c.consent == retries.c.consent)
-    retried = (
-        select(plan, claims.c.idempotency_key, claims.c.begun_with)
-        .join(retries, retries.c.approval_id == approvals.c.approval_id)
-        .join(claims, claims.c.consent == retries.c.consent)
-        .where(claims.c.state.in_(tuple(KINDS)), claims.c.ended_at < audit.stamp(now - _TOLD_WITHIN), ~is_settled)
-    )
-    found = [row for query in (late, retried) for row in await connection.execute(query.where(lives_in(namespace)))]
+    long_since = {"before": audit.stamp(now - _TOLD_WITHIN), "namespace": namespace}
+    found = [row for query in (_LATE, _RETRIED) for row in await connection.execute(query, long_since)]
     return [
         Untold(plan=Plan.model_validate_json(row.plan), idempotency_key=row.idempotency_key, begun_with=row.begun_with)
         for row in found
     ]
 
 
-async def _move(connection: AsyncConnection, root: Row[Any], examination: Examination) -> bool:
+async def _move(connection: Connection, root: Row, examination: Examination) -> bool:
     """Let the claim say what was found out, if it says "unknown"; tells whether it is this that it says now."""
     ruling, report = examination.ruling, examination.report
     seen = ruling.retries if ruling is not None else None
     if seen is not None and seen != await _count_retries(connection, root.idempotency_key):
         return False
-    unknown = update(claims).where(claims.c.consent == root.consent, claims.c.state == ClaimState.UNKNOWN)
+    found: dict[str, Any]
     if ruling is not None and ruling.kind is RulingKind.EXECUTED:
         content = Content.of(ruling.content)
-        found = unknown.values(state=ClaimState.EXECUTED, content=content.data, note=content.note, error=None)
+        found = {"state": ClaimState.EXECUTED, "content": content.data, "note": content.note, "error": None}
     elif ruling is not None:
-        found = unknown.values(state=ClaimState.FAILED, error=storable(ruling.reason))
+        found = {"state": ClaimState.FAILED, "error": storable(ruling.reason)}
     elif report is not None and report.kind is ReportKind.NOT_EXECUTED:
         standing = await attempts.standing_of(connection, root.consent)
         if standing.attempts != report.attempts or standing.something_happened:
             return False
-        found = unknown.values(state=ClaimState.FAILED, error=storable(report.reason))
+        found = {"state": ClaimState.FAILED, "error": storable(report.reason)}
     else:
         return True  # the ledger knew it before
-    return (await connection.execute(found)).rowcount == 1
+    return (await connection.execute(_WHILE_UNKNOWN, {"of": root.consent, **found})).rowcount == 1
 
 
-async def _locked_root(connection: AsyncConnection, approval_id: str) -> Row[Any]:
+async def _locked_root(connection: Connection, approval_id: str) -> Row:
     """The claim that an approval's frozen call leads to, with the rows of all who would be told first."""
     root = await root_of(connection, approval_id)
     assert root is not None, "a frozen call has a claim"
@@ -286,26 +310,21 @@ async def _locked_root(connection: AsyncConnection, approval_id: str) -> Row[Any
     return root
 
 
-async def _promise(
-    connection: AsyncConnection, examination: Examination, ruling: Ruling, namespace: str | None
-) -> Retry:
+async def _promise(connection: Connection, examination: Examination, ruling: Ruling, namespace: str | None) -> Retry:
     """Put on record that a call is to be tried again; from here on it will be, whoever comes to do so."""
     call = examination.frozen.call
-    mine = claims.c.approval_id == call.approval_id
-    used = set((await connection.execute(select(claims.c.consent).where(mine))).scalars())
-    used |= set(
-        (await connection.execute(select(retries.c.consent).where(retries.c.approval_id == call.approval_id))).scalars()
-    )
+    mine = {"of": call.approval_id}
+    used = {consent for known in (_CONSENTS, _RETRIES) for consent in (await connection.execute(known, mine)).scalars()}
     retry = Retry(consent=f"{call.approval_id}#{len(used)}", ruling=ruling.model_copy(update={"content": None}))
-    row = insert(connection, retries).values(
-        consent=retry.consent,
-        approval_id=call.approval_id,
-        idempotency_key=call.idempotency_key,
-        ruling=retry.ruling.model_dump_json(),
-        asked_at=audit.stamp(examination.now),
-        namespace=namespace,
-    )
-    await connection.execute(row)
+    promise = {
+        "consent": retry.consent,
+        "approval_id": call.approval_id,
+        "idempotency_key": call.idempotency_key,
+        "ruling": retry.ruling.model_dump_json(),
+        "asked_at": audit.stamp(examination.now),
+        "namespace": namespace,
+    }
+    await connection.execute(_ADD_RETRY, promise)
     entry = AuditEntry(
         event=AuditEvent.RETRY,
         at=examination.now,
@@ -328,7 +347,7 @@ def _is_by(settlement: Settlement, ruling: Ruling) -> bool:
     return same and ruling.ruling_id is not None and settlement.ruling_id == ruling.ruling_id
 
 
-def _settlement(examination: Examination, kind: RulingKind, claim: Row[Any]) -> Settlement:
+def _settlement(examination: Examination, kind: RulingKind, claim: Row) -> Settlement:
     frozen, ruling, report = examination.frozen, examination.ruling, examination.report
     return Settlement(
         approval_id=frozen.call.approval_id,
@@ -342,9 +361,8 @@ def _settlement(examination: Examination, kind: RulingKind, claim: Row[Any]) -> 
     )
 
 
-async def _sight(connection: AsyncConnection, claim: Row[Any]) -> Sight:
-    newest = select(late_results).where(late_results.c.consent == claim.consent).order_by(late_results.c.at.desc())
-    late = (await connection.execute(newest.limit(_MOST_LATE))).all()
+async def _sight(connection: Connection, claim: Row) -> Sight:
+    late = (await connection.execute(_NEWEST_LATE, {"consent": claim.consent})).all()
     begun = await attempts.of_claim(connection, claim.consent)
     return Sight(
         consent=claim.consent,

@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from ledger.engine import writing
+from ledger.engine import Connection, Engine
 
 PREFIX = "assent"
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
@@ -69,7 +68,7 @@ def passwords(environment: Mapping[str, str]) -> dict[str, str]:
     return {process: password for process, password in given.items() if password}
 
 
-async def grant(engine: AsyncEngine, given: Mapping[str, str], prefix: str = PREFIX) -> list[str]:
+async def grant(engine: Engine, given: Mapping[str, str], prefix: str = PREFIX) -> list[str]:
     """Make the roles of these processes, with these passwords, and let each do what it needs. Again is harmless.
 
     The tables must be there, and the connection be their owner's, with the right to make roles. Returns their names.
@@ -77,25 +76,28 @@ async def grant(engine: AsyncEngine, given: Mapping[str, str], prefix: str = PRE
     if engine.dialect.name != "postgresql":
         raise ValueError("SQLite has no roles: whoever can read the file can write it")
     names = {process: role_name(prefix, process) for process in given}
-    async with writing(engine) as connection:
-        database = (await connection.execute(text("SELECT quote_ident(current_database())"))).scalar_one()
-        for closed in (f"DATABASE {database}", "SCHEMA public"):
-            await connection.exec_driver_sql(f"REVOKE ALL ON {closed} FROM PUBLIC")
-        for process, role in names.items():
-            await _make(connection, role, given[process])
-            await connection.exec_driver_sql(f"GRANT CONNECT ON DATABASE {database} TO {role}")
-            for statement in _rights(role, process):
-                await connection.exec_driver_sql(statement)
+    await engine.write(_grant, names, given)
     return list(names.values())
 
 
-async def _make(connection: AsyncConnection, role: str, password: str) -> None:
+async def _grant(connection: Connection, names: Mapping[str, str], given: Mapping[str, str]) -> None:
+    database = (await connection.execute(text("SELECT quote_ident(current_database())"))).scalar_one()
+    for closed in (f"DATABASE {database}", "SCHEMA public"):
+        await connection.execute(f"REVOKE ALL ON {closed} FROM PUBLIC")
+    for process, role in names.items():
+        await _make(connection, role, given[process])
+        await connection.execute(f"GRANT CONNECT ON DATABASE {database} TO {role}")
+        for statement in _rights(role, process):
+            await connection.execute(statement)
+
+
+async def _make(connection: Connection, role: str, password: str) -> None:
     """A role and its password. The statement takes no parameters, so the database itself quotes it."""
     known = await connection.execute(text("SELECT 1 FROM pg_roles WHERE rolname = :role"), {"role": role})
     if known.first() is None:
-        await connection.exec_driver_sql(f"CREATE ROLE {role} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE")
+        await connection.execute(f"CREATE ROLE {role} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE")
     quoted = await connection.execute(text("SELECT quote_literal(CAST(:password AS text))"), {"password": password})
-    await connection.exec_driver_sql(f"ALTER ROLE {role} PASSWORD {quoted.scalar_one()}")
+    await connection.execute(f"ALTER ROLE {role} PASSWORD {quoted.scalar_one()}")
 
 
 def _rights(role: str, process: str) -> Iterator[str]:

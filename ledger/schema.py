@@ -155,6 +155,10 @@ claims = Table(
 conversation and tool call it is: only what was begun has them.
 """
 
+IS_ACTIVE = text("claims.state IN ('started', 'executed', 'unknown')")
+"""Said in the words of the index, which is found by nothing else: not by parameters that mean the same."""
+IS_UNKNOWN = text("claims.state = 'unknown'")
+
 person_ids = Table(
     "person_ids",
     metadata,

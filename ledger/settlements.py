@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
-from sqlalchemy import CTE, Row, exists, func, select, text, update
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import CTE, bindparam, exists, func, select, text, update
 
 from assent.contracts.audit import AuditEntry, AuditEvent
 from assent.contracts.execute import ReportKind
@@ -16,9 +14,10 @@ from assent.contracts.status import Status
 from assent.contracts.values import Surface
 from assent.payload import sha256
 from ledger import audit, crosscheck
-from ledger.engine import insert, inserted
+from ledger.engine import Connection, inserted
 from ledger.results import claim_of, content_of, is_readable, path_of, root_of
 from ledger.schema import ClaimState, approvals, claims, messages, retries, settlements
+from ledger.statements import Row, Statement, insert
 
 KINDS = {ClaimState.EXECUTED: RulingKind.EXECUTED, ClaimState.FAILED: RulingKind.NOT_EXECUTED}
 MOST_NAMED = 20
@@ -27,10 +26,58 @@ BATCH = 50
 """How many of them are told in one transaction."""
 
 
-async def settlement_of(connection: AsyncConnection, approval_id: str) -> Settlement | None:
+def _answered() -> CTE:
+    """A claim, and every claim that was answered with it because nobody knew what became of its call."""
+    found = select(claims.c.consent).where(claims.c.consent == bindparam("root")).cte("answered", recursive=True)
+    led_there = claims.alias("led_there")
+    by = select(led_there.c.consent).join(found, led_there.c.answered_by == found.c.consent)
+    return found.union(by.where(text("led_there.answer = 'unknown'")))
+
+
+_all = _answered()
+_is_answered = _all.c.consent == claims.c.consent
+_its_approval = approvals.c.approval_id == claims.c.approval_id
+_STATUS = Statement(select(approvals.c.status).where(approvals.c.approval_id == bindparam("of")))
+_ADD = Statement(insert(settlements).on_conflict_do_nothing())
+_ROW = Statement(select(settlements).where(settlements.c.consent == bindparam("consent")))
+_CHANGE = Statement(update(settlements).where(settlements.c.consent == bindparam("of")))
+_WITH_CARDS = Statement(
+    select(messages.c.approval_id).where(messages.c.approval_id.in_(bindparam("ids", expanding=True))).distinct()
+)
+_ASKED_BY = Statement(
+    select(approvals.c.asked_by)
+    .join(claims, _its_approval)
+    .join(_all, _is_answered)
+    .where(approvals.c.asked_by.is_not(None))
+    .distinct()
+)
+_FROZEN = Statement(
+    select(claims.c.approval_id)
+    .join(_all, _is_answered)
+    .join(approvals, _its_approval)
+    .where(claims.c.approval_id > bindparam("after"), approvals.c.status == Status.FROZEN)
+    .order_by(claims.c.approval_id)
+    .distinct()
+    .limit(bindparam("limit"))
+)
+_SOME = Statement(select(claims.c.approval_id).join(_all, _is_answered).distinct().limit(MOST_NAMED + 1))
+_COUNT = Statement(select(func.count(claims.c.approval_id.distinct())).join(_all, _is_answered))
+_SEALED = Statement(select(claims.c.consent).join(_all, _is_answered).where(claims.c.sealed == 1).limit(1))
+_RULING = Statement(select(retries.c.ruling).where(retries.c.consent == bindparam("consent")))
+_UNMADE = Statement(
+    select(retries.c.ruling)
+    .where(
+        retries.c.idempotency_key == bindparam("key"),
+        ~exists().where(claims.c.consent == retries.c.consent, claims.c.state != ClaimState.CLOSED),
+    )
+    .order_by(retries.c.asked_at.desc())
+    .limit(1)
+)
+
+
+async def settlement_of(connection: Connection, approval_id: str) -> Settlement | None:
     """What was settled of an approval's frozen call, with as much of the result as it may be told."""
-    status = select(approvals.c.status).where(approvals.c.approval_id == approval_id)
-    ended = (await connection.execute(status)).scalar_one_or_none()
+    ended = (await connection.execute(_STATUS, {"of": approval_id})).scalar_one_or_none()
     if ended not in (None, Status.FROZEN):
         return None  # before anything is read of its claim, whose result may be large
     own = await claim_of(connection, approval_id)
@@ -46,7 +93,7 @@ async def settlement_of(connection: AsyncConnection, approval_id: str) -> Settle
     return _with_content(settlement, path[-1]) if is_readable(path) else settlement
 
 
-async def for_all(connection: AsyncConnection, settlement: Settlement, root: Row[Any]) -> Settlement:
+async def for_all(connection: Connection, settlement: Settlement, root: Row) -> Settlement:
     """A settlement as its review tells it: with the result, if that is kept from none of those who get the answer."""
     settlement = await _naming_others(connection, settlement, root)
     if await _any_sealed(connection, root.consent) or not is_readable(await path_of(connection, root)):
@@ -54,7 +101,7 @@ async def for_all(connection: AsyncConnection, settlement: Settlement, root: Row
     return _with_content(settlement, root)
 
 
-async def standing(connection: AsyncConnection, root: Row[Any]) -> Settlement | None:
+async def standing(connection: Connection, root: Row) -> Settlement | None:
     """What is settled of the claim that others wait for; None while nobody knows what became of it."""
     if row := await _row(connection, root.consent):
         return Settlement.model_validate_json(row.settlement)
@@ -64,8 +111,8 @@ async def standing(connection: AsyncConnection, root: Row[Any]) -> Settlement | 
 
 
 async def settle(
-    connection: AsyncConnection,
-    root: Row[Any],
+    connection: Connection,
+    root: Row,
     settlement: Settlement | None = None,
     entry: AuditEntry | None = None,
     *,
@@ -85,13 +132,13 @@ async def settle(
         first.append(root.approval_id)  # what a ruling made of the claim is on record with it
     kept = settlement.model_dump_json(exclude={"content", "truncated", "also"})
     entry = entry.model_copy(update={"settlement_sha256": crosscheck.settlement_sha256(root.consent, kept)})
-    row = insert(connection, settlements).values(
-        consent=root.consent,
-        settlement=kept,
-        entry=entry.model_dump_json(),
-        settled_at=audit.stamp(settlement.settled_at),
-    )
-    if await inserted(connection, row.on_conflict_do_nothing()):
+    row = {
+        "consent": root.consent,
+        "settlement": kept,
+        "entry": entry.model_dump_json(),
+        "settled_at": audit.stamp(settlement.settled_at),
+    }
+    if await inserted(connection, _ADD, row):
         for approval_id in dict.fromkeys((*first, *await waiting(connection, root.consent))):
             await audit.append(connection, approval_id, [entry])
     known = await _row(connection, root.consent)
@@ -99,7 +146,7 @@ async def settle(
     return Settlement.model_validate_json(known.settlement)
 
 
-async def tell(connection: AsyncConnection, approval_id: str, after: str) -> Told:
+async def tell(connection: Connection, approval_id: str, after: str) -> Told:
     """Write what was settled into the audits of those who wait, some at a time; nobody is left once none is named."""
     root = await root_of(connection, approval_id)
     row = await _row(connection, root.consent) if root is not None else None
@@ -107,25 +154,23 @@ async def tell(connection: AsyncConnection, approval_id: str, after: str) -> Tol
         return Told()
     found = await waiting(connection, root.consent, after, BATCH)
     if not found:
-        told = update(settlements).where(settlements.c.consent == root.consent).values(told=1)
-        await connection.execute(told)
+        await connection.execute(_CHANGE, {"of": root.consent, "told": 1})
         return Told()
     await audit.lock(connection, *found)
     entry = AuditEntry.model_validate_json(row.entry)
     for each in found:
         await audit.append(connection, each, [entry])
-    with_cards = select(messages.c.approval_id).where(messages.c.approval_id.in_(found)).distinct()
-    shown = sorted((await connection.execute(with_cards)).scalars())
+    shown = sorted((await connection.execute(_WITH_CARDS, {"ids": found})).scalars())
     return Told(approval_ids=tuple(shown), after=found[-1])
 
 
-async def is_told(connection: AsyncConnection, root: str) -> bool:
+async def is_told(connection: Connection, root: str) -> bool:
     """Whether everybody who waited for a claim has been told what became of it."""
     row = await _row(connection, root)
     return row is not None and bool(row.told)
 
 
-async def note(connection: AsyncConnection, approval_id: str) -> None:
+async def note(connection: Connection, approval_id: str) -> None:
     """An approval ends frozen: if its call is known by now, that is settled, and in its audit."""
     root = await root_of(connection, approval_id)
     if root is None or ClaimState(root.state) not in KINDS:
@@ -136,7 +181,7 @@ async def note(connection: AsyncConnection, approval_id: str) -> None:
     await audit.append(connection, approval_id, [AuditEntry.model_validate_json(row.entry)])
 
 
-async def frozen(connection: AsyncConnection, approval_id: str) -> FrozenStanding | None:
+async def frozen(connection: Connection, approval_id: str) -> FrozenStanding | None:
     """Where an approval stands whose call may have happened, or may have until it was settled; None for any other."""
     own = await claim_of(connection, approval_id)
     root = await root_of(connection, approval_id)
@@ -145,61 +190,38 @@ async def frozen(connection: AsyncConnection, approval_id: str) -> FrozenStandin
     is_open = root.state == ClaimState.UNKNOWN or own.consent != root.consent
     if not is_open and await settlement_of(connection, approval_id) is None:
         return None
-    answered = _answered(root.consent)
-    asked_by = await connection.execute(
-        select(approvals.c.asked_by)
-        .join(claims, claims.c.approval_id == approvals.c.approval_id)
-        .join(answered, answered.c.consent == claims.c.consent)
-        .where(approvals.c.asked_by.is_not(None))
-        .distinct()
-    )
+    asked_by = await connection.execute(_ASKED_BY, {"root": root.consent})
     return FrozenStanding(idempotency_key=root.idempotency_key, asked_by=tuple(sorted(asked_by.scalars())))
 
 
-async def waiting(connection: AsyncConnection, root: str, after: str = "", limit: int = BATCH) -> list[str]:
+async def waiting(connection: Connection, root: str, after: str = "", limit: int = BATCH) -> list[str]:
     """The approvals that ended frozen and get the answer of this claim, in order, some at a time."""
-    answered = _answered(root)
-    page = (
-        select(claims.c.approval_id)
-        .join(answered, answered.c.consent == claims.c.consent)
-        .join(approvals, approvals.c.approval_id == claims.c.approval_id)
-        .where(claims.c.approval_id > after, approvals.c.status == Status.FROZEN)
-        .order_by(claims.c.approval_id)
-        .distinct()
-        .limit(limit)
-    )
-    return list((await connection.execute(page)).scalars())
+    return (await connection.execute(_FROZEN, {"root": root, "after": after, "limit": limit})).scalars()
 
 
-async def first_waiting(connection: AsyncConnection, root: str) -> list[str]:
+async def first_waiting(connection: Connection, root: str) -> list[str]:
     """Some of the approvals that the answer of a claim answers, its own among them."""
-    answered = _answered(root)
-    page = select(claims.c.approval_id).join(answered, answered.c.consent == claims.c.consent).distinct()
-    return sorted((await connection.execute(page.limit(MOST_NAMED + 1))).scalars())
+    return sorted((await connection.execute(_SOME, {"root": root})).scalars())
 
 
-async def count_waiting(connection: AsyncConnection, root: str) -> int:
+async def count_waiting(connection: Connection, root: str) -> int:
     """How many approvals the answer of a claim answers."""
-    answered = _answered(root)
-    number = select(func.count(claims.c.approval_id.distinct())).join(answered, answered.c.consent == claims.c.consent)
-    return (await connection.execute(number)).scalar_one()
+    return int((await connection.execute(_COUNT, {"root": root})).scalar_one())
 
 
-async def _any_sealed(connection: AsyncConnection, root: str) -> bool:
+async def _any_sealed(connection: Connection, root: str) -> bool:
     """Whether the result of a claim is kept from any of those who wait for it, until somebody has looked at it."""
-    answered = _answered(root)
-    sealed = select(claims.c.consent).join(answered, answered.c.consent == claims.c.consent).where(claims.c.sealed == 1)
-    return (await connection.execute(sealed.limit(1))).first() is not None
+    return (await connection.execute(_SEALED, {"root": root})).first() is not None
 
 
-def _with_content(settlement: Settlement, claim: Row[Any]) -> Settlement:
+def _with_content(settlement: Settlement, claim: Row) -> Settlement:
     if claim.content is None or settlement.kind is not RulingKind.EXECUTED:
         return settlement
     shown = content_of(claim).report(ReportKind.EXECUTED)
     return settlement.model_copy(update={"content": shown.content, "truncated": shown.truncated})
 
 
-def entry_of(settlement: Settlement, claim: Row[Any], *, proof: str | None = None) -> AuditEntry:
+def entry_of(settlement: Settlement, claim: Row, *, proof: str | None = None) -> AuditEntry:
     """What the audit of everybody who waited says of a settlement."""
     return AuditEntry(
         event=AuditEvent.SETTLE,
@@ -216,14 +238,14 @@ def entry_of(settlement: Settlement, claim: Row[Any], *, proof: str | None = Non
     )
 
 
-async def _naming_others(connection: AsyncConnection, settlement: Settlement, root: Row[Any]) -> Settlement:
+async def _naming_others(connection: Connection, settlement: Settlement, root: Row) -> Settlement:
     others = (each for each in await first_waiting(connection, root.consent) if each != settlement.approval_id)
     return settlement.model_copy(update={"also": tuple(others)[:MOST_NAMED]})
 
 
-async def _by_itself(connection: AsyncConnection, root: Row[Any]) -> tuple[Settlement, AuditEntry]:
+async def _by_itself(connection: Connection, root: Row) -> tuple[Settlement, AuditEntry]:
     """What a claim says of itself that ended without anybody's ruling: the call was tried again, or came back late."""
-    word = (await connection.execute(select(retries.c.ruling).where(retries.c.consent == root.consent))).scalar()
+    word = (await connection.execute(_RULING, {"consent": root.consent})).scalar()
     ruling = Ruling.model_validate_json(word) if word else None
     settlement = Settlement(
         approval_id=root.approval_id,
@@ -238,24 +260,14 @@ async def _by_itself(connection: AsyncConnection, root: Row[Any]) -> tuple[Settl
     return settlement, entry_of(settlement, root, proof=ruling.proof if ruling else None)
 
 
-async def _unmade(connection: AsyncConnection, root: Row[Any]) -> str | None:
+async def _unmade(connection: Connection, root: Row) -> str | None:
     """What is told of a retry that somebody was promised, and that came too late: there was nothing left to try."""
-    begun = exists().where(claims.c.consent == retries.c.consent, claims.c.state != ClaimState.CLOSED)
-    found = select(retries.c.ruling).where(retries.c.idempotency_key == root.idempotency_key, ~begun)
-    word = (await connection.execute(found.order_by(retries.c.asked_at.desc()).limit(1))).scalar()
+    word = (await connection.execute(_UNMADE, {"key": root.idempotency_key})).scalar()
     if word is None or root.state != ClaimState.EXECUTED:
         return None
     operator = Ruling.model_validate_json(word).operator
     return f"the retry that {operator} asked for was not made: the call turned out to be executed before it began"
 
 
-async def _row(connection: AsyncConnection, consent: str) -> Row[Any] | None:
-    return (await connection.execute(select(settlements).where(settlements.c.consent == consent))).first()
-
-
-def _answered(root: str) -> CTE:
-    """A claim, and every claim that was answered with it because nobody knew what became of its call."""
-    found = select(claims.c.consent).where(claims.c.consent == root).cte("answered", recursive=True)
-    led_there = claims.alias("led_there")
-    by = select(led_there.c.consent).join(found, led_there.c.answered_by == found.c.consent)
-    return found.union(by.where(text("led_there.answer = 'unknown'")))
+async def _row(connection: Connection, consent: str) -> Row | None:
+    return (await connection.execute(_ROW, {"consent": consent})).first()

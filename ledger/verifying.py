@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
 
-from sqlalchemy import Row, Select, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import BindParameter, bindparam, select
 
 from assent.contracts.audit import AuditEntry, ClosingHead
 from assent.payload import sha256
 from ledger import crosscheck, heads
 from ledger.audit import body_of, seal_hash, stamp
 from ledger.clock import database_now
+from ledger.engine import Connection
 from ledger.schema import approvals, audit, claims, revisions, seals
+from ledger.statements import Row, Statement
 
 _PAGE = 200
 """How many approvals are looked at together."""
@@ -24,9 +24,35 @@ _SEALED_WITHIN = timedelta(minutes=15)
 _CLOCKS_DIFFER = timedelta(minutes=1)
 """How far ahead of now that waiting may seem to have begun: databases fail over."""
 
+_ids: BindParameter[str] = bindparam("ids", expanding=True)
+_is_recorded = select(approvals.c.approval_id).where(approvals.c.approval_id == audit.c.approval_id).exists()
+_is_audited = select(audit.c.approval_id).where(audit.c.approval_id == seals.c.approval_id).exists()
+_IDS = Statement(
+    select(approvals.c.approval_id)
+    .where(approvals.c.approval_id > bindparam("after"))
+    .order_by(approvals.c.approval_id)
+    .limit(bindparam("limit"))
+)
+_SEALS = Statement(select(seals).order_by(seals.c.n))
+_UNRECORDED = Statement(select(audit.c.approval_id).where(~_is_recorded).distinct())
+_UNAUDITED = Statement(select(seals.c.approval_id).where(~_is_audited).distinct())
+_CHAINS = Statement(select(audit).where(audit.c.approval_id.in_(_ids)).order_by(audit.c.approval_id, audit.c.seq))
+_SEALS_OF = Statement(select(seals).where(seals.c.approval_id.in_(_ids)).order_by(seals.c.n))
+_RECORDS = Statement(select(approvals).where(approvals.c.approval_id.in_(_ids)).order_by(approvals.c.approval_id))
+_RESULTS = Statement(
+    select(claims.c.approval_id, claims.c.consent, claims.c.content).where(
+        claims.c.approval_id.in_(_ids), claims.c.content.is_not(None)
+    )
+)
+_EDITS = Statement(
+    select(revisions, approvals.c.outcome)
+    .join(approvals, approvals.c.approval_id == revisions.c.approval_id)
+    .where(revisions.c.approval_id.in_(_ids))
+)
+
 
 async def verify(
-    connection: AsyncConnection, expected_head: str | None = None, kept: Iterable[ClosingHead] = ()
+    connection: Connection, expected_head: str | None = None, kept: Iterable[ClosingHead] = ()
 ) -> list[str]:
     """Every way in which the audit is not what was written; empty if it is whole.
 
@@ -39,12 +65,11 @@ async def verify(
     problems = [*await _verify_seals(connection, expected_head), *await _verify_strays(connection)]
     now = await database_now(connection)
     may_wait = stamp(now - _SEALED_WITHIN), stamp(now + _CLOCKS_DIFFER)
-    page = select(approvals.c.approval_id).order_by(approvals.c.approval_id).limit(_PAGE)
-    ids = list((await connection.execute(page)).scalars())
+    ids = await _some(connection, "")
     while ids:
         there = {approval_id: elsewhere.pop(approval_id) for approval_id in ids if approval_id in elsewhere}
         problems += await _Page(connection, ids, may_wait, there).problems()
-        ids = list((await connection.execute(page.where(approvals.c.approval_id > ids[-1]))).scalars())
+        ids = await _some(connection, ids[-1])
     for erased in elsewhere.values():
         problems += heads.gone(erased, (), None)
     problems += await crosscheck.remembered(connection)
@@ -52,12 +77,16 @@ async def verify(
     return list(dict.fromkeys(problems))
 
 
-async def _verify_seals(connection: AsyncConnection, expected_head: str | None) -> list[str]:
+async def _some(connection: Connection, after: str) -> list[str]:
+    return (await connection.execute(_IDS, {"after": after, "limit": _PAGE})).scalars()
+
+
+async def _verify_seals(connection: Connection, expected_head: str | None) -> list[str]:
     """The chain of the seals itself."""
     problems: list[str] = []
     previous, count = "", 0
     seen_head = expected_head is None
-    async for row in _rows(connection, select(seals).order_by(seals.c.n)):
+    async for row in connection.stream(_SEALS):
         count += 1
         if row.n != count:
             problems.append(f"seal {row.n}: {row.n - count} seals before it are gone")
@@ -73,17 +102,13 @@ async def _verify_seals(connection: AsyncConnection, expected_head: str | None) 
     return problems
 
 
-async def _verify_strays(connection: AsyncConnection) -> list[str]:
+async def _verify_strays(connection: Connection) -> list[str]:
     """What is left of approvals that were removed."""
-    recorded = select(approvals.c.approval_id).where(approvals.c.approval_id == audit.c.approval_id).exists()
-    audited = select(audit.c.approval_id).where(audit.c.approval_id == seals.c.approval_id).exists()
-    unrecorded = select(audit.c.approval_id).where(~recorded).distinct()
-    unaudited = select(seals.c.approval_id).where(~audited).distinct()
     gone = "approval {}: it has an audit, and its record is gone"
     erased = "approval {}: it was sealed, and its whole audit is gone"
     return [
-        *[gone.format(row.approval_id) async for row in _rows(connection, unrecorded)],
-        *[erased.format(row.approval_id) async for row in _rows(connection, unaudited)],
+        *[gone.format(row.approval_id) async for row in connection.stream(_UNRECORDED)],
+        *[erased.format(row.approval_id) async for row in connection.stream(_UNAUDITED)],
     ]
 
 
@@ -92,7 +117,7 @@ class _Page:
 
     def __init__(
         self,
-        connection: AsyncConnection,
+        connection: Connection,
         ids: list[str],
         may_wait: tuple[str, str],
         kept: dict[str, list[ClosingHead]],
@@ -118,8 +143,7 @@ class _Page:
         return self._problems
 
     async def _follow_chains(self) -> None:
-        mine = select(audit).where(audit.c.approval_id.in_(self._ids)).order_by(audit.c.approval_id, audit.c.seq)
-        async for row in _rows(self._connection, mine):
+        async for row in self._connection.stream(_CHAINS, {"ids": self._ids}):
             chain = self._chains[row.approval_id]
             where = f"approval {row.approval_id}, entry {row.seq}"
             if row.seq != len(chain) + 1:
@@ -137,8 +161,7 @@ class _Page:
                 self._hashes |= {(row.approval_id, digest) for digest in said}
 
     async def _compare_seals(self) -> None:
-        mine = select(seals).where(seals.c.approval_id.in_(self._ids)).order_by(seals.c.n)
-        async for row in _rows(self._connection, mine):
+        async for row in self._connection.stream(_SEALS_OF, {"ids": self._ids}):
             chain, where = self._chains[row.approval_id], f"approval {row.approval_id}"
             self._sealed[row.approval_id] = row.entries
             if row.outcome_sha256 is not None:
@@ -149,8 +172,7 @@ class _Page:
                 self._problems.append(f"{where}: entry {row.entries} is not the one that was sealed")
 
     async def _compare_records(self) -> None:
-        mine = select(approvals).where(approvals.c.approval_id.in_(self._ids)).order_by(approvals.c.approval_id)
-        async for row in _rows(self._connection, mine):
+        async for row in self._connection.stream(_RECORDS, {"ids": self._ids}):
             where, chain = f"approval {row.approval_id}", self._chains[row.approval_id]
             if not chain:
                 self._problems.append(f"{where}: it has a record, and its audit is gone")
@@ -168,17 +190,13 @@ class _Page:
                 self._problems.append(f"{where}: the stored payload is not the one audited")
 
     async def _compare_results(self) -> None:
-        mine = claims.c.approval_id.in_(self._ids) & claims.c.content.is_not(None)
-        results = select(claims.c.approval_id, claims.c.consent, claims.c.content).where(mine)
-        async for row in _rows(self._connection, results, at_once=1):
+        async for row in self._connection.stream(_RESULTS, {"ids": self._ids}, at_once=1):
             if not self._is_audited(row.approval_id, row.content):
                 where = f"approval {row.approval_id}"
                 self._problems.append(f"{where}: the stored result of {row.consent} is not the one audited")
 
     async def _compare_edits(self) -> None:
-        mine = select(revisions, approvals.c.outcome).where(revisions.c.approval_id.in_(self._ids))
-        edits = mine.join(approvals, approvals.c.approval_id == revisions.c.approval_id)
-        async for row in _rows(self._connection, edits):
+        async for row in self._connection.stream(_EDITS, {"ids": self._ids}):
             digest = sha256(json.loads(row.plan)["payload"])
             ran = row.outcome is not None and json.loads(row.outcome)["payload_sha256"] == row.payload_sha256
             if digest != row.payload_sha256 or (ran and (row.approval_id, digest) not in self._hashes):
@@ -188,17 +206,7 @@ class _Page:
         return (approval_id, sha256(content)) in self._hashes
 
 
-async def _rows(connection: AsyncConnection, query: Select[Any], *, at_once: int = 50) -> AsyncIterator[Row[Any]]:
-    """What a query finds, a few rows at a time."""
-    found = await connection.stream(query.execution_options(yield_per=at_once))
-    try:
-        async for row in found:
-            yield row
-    finally:
-        await found.close()
-
-
-def _parsed(row: Row[Any]) -> AuditEntry | None:
+def _parsed(row: Row) -> AuditEntry | None:
     """An entry, if it is written as entries are."""
     try:
         entry = AuditEntry.model_validate_json(row.body)

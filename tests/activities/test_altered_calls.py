@@ -17,9 +17,9 @@ from assent import ApprovalHandle, ApprovalInterrupted, Registry, names, tool
 from assent.contracts.execute import ReportKind, ToolCall
 from assent.tools.definition import registry
 from ledger import Ledger
-from ledger.engine import writing
 from tests.conftest import ME, Service, accepted, new_database, open_service
 from tests.support import servers
+from tests.support.stepwise import writing
 from tests.support.tools import leave_mark, marks
 from tests.support.waiting import until
 from workers.approvals import approvals_worker

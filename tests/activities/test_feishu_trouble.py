@@ -23,13 +23,14 @@ from assent import ApprovalHandle, Outcome, names
 from assent.errors import Unavailable
 from cards import Wording
 from ledger import MessageKind, Slot
-from ledger.engine import open_engine, reading, writing
+from ledger.engine import Connection, open_engine
 from simulator.people import Chat as Room
 from simulator.state import Message
 from tests.conftest import new_database, open_service
 from tests.support import servers
 from tests.support.deployment import FeishuServiceWithWebhook, opened_feishu_service_with_webhook, said
 from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER, FeishuService, buttons, settings_of, simulated
+from tests.support.stepwise import reading, writing
 from tests.support.tools import marks
 from tests.support.waiting import until
 from workers.approvals import approvals_worker, outbound_worker
@@ -339,22 +340,21 @@ _SLOW = {
 async def test_ledger_work_that_is_cut_off_holds_up_nobody(kind: str, tmp_path: Path) -> None:
     """Whatever waits for Feishu is cut off in time, also while it happens to talk to the ledger."""
     engine = open_engine(await new_database(kind, tmp_path))
-    begun = asyncio.Event()
+    begun, loop = asyncio.Event(), asyncio.get_running_loop()
 
-    async def write(*, slowly: bool = False) -> None:
-        async with writing(engine) as connection:
-            await connection.execute(text("INSERT INTO lines VALUES (1)"))
-            begun.set()
-            if slowly:
-                await connection.execute(text(_SLOW[connection.dialect.name]))
+    async def write(connection: Connection, *, slowly: bool = False) -> None:
+        await connection.execute(text("INSERT INTO lines VALUES (1)"))
+        loop.call_soon_threadsafe(begun.set)
+        if slowly:
+            await connection.execute(text(_SLOW[connection.dialect.name]))
 
     async with writing(engine) as connection:
         await connection.execute(text("CREATE TABLE lines (number int)"))
-    cut_off = asyncio.create_task(write(slowly=True))
+    cut_off = asyncio.create_task(engine.write(write, slowly=True))
     await begun.wait()
     await asyncio.sleep(0.05)  # until the slow statement runs
     cut_off.cancel()
-    _, waiting = await asyncio.wait([cut_off, asyncio.create_task(write())], timeout=300)
+    _, waiting = await asyncio.wait([cut_off, asyncio.create_task(engine.write(write))], timeout=300)
     assert not waiting, "what was cut off still holds the lock"
     assert cut_off.cancelled()  # whoever keeps the task keeps all that its traceback holds
     async with reading(engine) as connection:

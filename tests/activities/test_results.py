@@ -17,8 +17,8 @@ from assent.content import Content
 from assent.contracts.execute import ToolCall
 from assent.tools.definition import registry
 from ledger import ClaimState, Ending, Holder, Right
-from ledger.engine import writing
 from tests.conftest import ME, Service
+from tests.support.stepwise import writing
 from tests.support.tools import marks
 from tests.support.waiting import until
 

@@ -399,7 +399,6 @@ def test_importing_assent_brings_neither_a_door_nor_a_database() -> None:
         "rich",
         "jsonschema_rs",
         "sqlalchemy",
-        "aiosqlite",
         "asyncpg",
         "alembic",
         "pydantic_settings",

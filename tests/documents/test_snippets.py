@@ -40,7 +40,7 @@ from assent.tools.definition import Registry, Tool
 from assent.types import Execution, ResultReview, Ruled, Ruling
 from cards import Wording
 from ledger import Ledger, Reader
-from ledger.engine import open_engine, reading
+from ledger.engine import open_engine
 from tests.conftest import HEARTBEAT, Service, new_database
 from tests.support import servers
 from tests.support.documents import (
@@ -59,6 +59,7 @@ from tests.support.documents import (
     snippets,
 )
 from tests.support.simulated_feishu import served
+from tests.support.stepwise import reading
 from tests.support.waiting import until
 from tests.support.web import write_tokens
 from workers import api

@@ -16,7 +16,6 @@ from temporalio.service import RPCError
 from assent import Outcome, names
 from assent.contracts.ruling import RuledKind
 from assent.errors import AssentError, ConversationBusy, Unavailable
-from ledger.engine import reading
 from tests.conftest import OPERATOR, Service
 from tests.faults.plans import LINGERING, Asked, Blow, Plan
 from tests.faults.proxies import LedgerProxy
@@ -25,6 +24,7 @@ from tests.faults.table import Moment
 from tests.faults.waiting import PATIENCE, until
 from tests.support.feishu_service import REQUESTER
 from tests.support.stepped_clock import SteppedClock
+from tests.support.stepwise import reading
 from tests.support.temporal_operations import purge, reset
 from workers.sweeping import end_gone, sweep
 

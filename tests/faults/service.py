@@ -21,13 +21,13 @@ from assent import ApprovalHandle, Assent, Outcome, names
 from assent.payload import sha256
 from assent.settings import Settings
 from ledger import Ledger, MessageKind, Reader, Slot
-from ledger.engine import reading
 from tests.faults.proxies import HeldRow, LedgerProxy, Line, Loss, TemporalProxy
 from tests.faults.table import Moment, Seen
 from tests.faults.waiting import PATIENCE, until
 from tests.support.environment import ROOT, worker_environment
 from tests.support.feishu_service import REQUESTER, Chat, settings_of
 from tests.support.fork_server import spawn
+from tests.support.stepwise import reading
 from tests.support.worker_processes import Process
 from workers.setup import set_up
 

@@ -7,13 +7,13 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-import ledger.engine
+import ledger.postgresql
 from assent import ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResult, tool
 
 QUEUE = os.environ.get("FAULTS_QUEUE", "faults")
 """Each worker of a fault serves a queue of its own, so that no other takes what is meant for it."""
-ledger.engine.STATEMENT_SECONDS = float(os.environ.get("FAULTS_STATEMENT", "20"))
-ledger.engine.IDLE_SECONDS = float(os.environ.get("FAULTS_IDLE", "10"))
+ledger.postgresql.STATEMENT_SECONDS = float(os.environ.get("FAULTS_STATEMENT", "20"))
+ledger.postgresql.IDLE_SECONDS = float(os.environ.get("FAULTS_IDLE", "10"))
 TIMEOUT = timedelta(seconds=float(os.environ.get("FAULTS_TIMEOUT", "60")))
 
 

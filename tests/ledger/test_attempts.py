@@ -22,12 +22,12 @@ from assent.contracts.ruling import Ruled, Ruling, RulingKind
 from assent.types import Surface
 from ledger import ClaimState, Ending, Holder, Ledger, Right, attempts, audit
 from ledger.clock import database_now
-from ledger.engine import writing
 from ledger.schema import approvals
 from ledger.schema import attempts as attempts_table
 from ledger.schema import claims as claims_table
 from tests.conftest import OPERATOR, new_database
 from tests.support.ledgers import closing, holder, propose
+from tests.support.stepwise import reading, writing
 from tests.support.waiting import until
 
 EXECUTED = Ending(state=ClaimState.EXECUTED, content=Content.of({"sent": True}))
@@ -203,12 +203,11 @@ async def test_a_call_counts_from_when_it_could_begin_not_from_when_it_asked(tmp
         plan = await propose(ledger)
         call = ToolCall.of(plan)
         held = select(approvals.c.approval_id).where(approvals.c.approval_id == plan.approval_id).with_for_update()
-        async with ledger._engine.connect() as other:
+        async with writing(ledger.engine) as other:
             await other.execute(held)
             beginning = asyncio.create_task(ledger.begin(call, holder()))
             await until(partial(waits_for_a_lock, ledger))
             released = await database_now(other)
-            await other.rollback()
         assert (await beginning).right is Right.RUN
         assert (await ledger.standing(call.consent)).begun[0].began_at >= released
     finally:
@@ -227,11 +226,10 @@ async def test_a_frozen_twin_stops_a_call_whose_key_becomes_free_just_then(tmp_p
         await ledger.finish(ToolCall.of(twin), running, 1, RAISED)
         second = ToolCall.of(await propose(ledger, same, message="one"))
         assert (await ledger.begin(second, holder())).right is Right.WAIT
-        async with ledger._engine.connect() as finishing:  # the first one fails; this is its transaction
+        async with writing(ledger.engine) as finishing:  # the first one fails; this is its transaction
             own = claims_table.c.consent == first.approval_id
             await finishing.execute(update(claims_table).where(own).values(state=ClaimState.FAILED))
             assert (await ledger.begin(second, holder())).right is Right.WAIT
-            await finishing.commit()
         beginning = await ledger.begin(second, holder())
         assert beginning.report is not None
         assert beginning.report.kind is ReportKind.NOT_BEGUN, "the same call is frozen: it may have taken effect"
@@ -276,7 +274,7 @@ def flying(in_flight: timedelta) -> Holder:
 
 async def waits_for_a_lock(ledger: Ledger) -> bool:
     waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
-    async with ledger._engine.connect() as connection:
+    async with reading(ledger.engine) as connection:
         return bool((await connection.execute(waiting)).scalar_one())
 
 

@@ -16,11 +16,11 @@ from assent.contracts.conclude import Conclusion
 from assent.contracts.request import Request
 from assent.types import Surface
 from ledger import Ledger, audit, verifying
-from ledger.engine import writing
 from tests.conftest import ME, Service, new_database
 from tests.support.audit_entries import NOW, conclusion, entry
 from tests.support.environment import worker_environment
 from tests.support.fork_server import spawn
+from tests.support.stepwise import writing
 from tests.support.waiting import until
 
 
@@ -234,7 +234,7 @@ async def test_a_process_that_is_stopped_within_a_transaction_holds_nobody_up_fo
 _STOPS_ITSELF = """
 import asyncio, os, signal, sys
 from ledger import Ledger, audit
-from ledger.engine import writing
+from tests.support.stepwise import writing
 
 async def main():
     async with writing(Ledger.open(sys.argv[1])._engine) as connection:

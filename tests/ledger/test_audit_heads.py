@@ -22,12 +22,12 @@ from assent.contracts.request import Request
 from assent.payload import canonical_json, sha256
 from assent.types import RulingKind, Surface
 from ledger import Ledger, crosscheck
-from ledger.engine import reading, writing
 from tests.conftest import ME, new_database
 from tests.support.environment import worker_environment
 from tests.support.fork_server import spawn
 from tests.support.frozen_ledger_calls import lost, said
 from tests.support.ledgers import NOW, propose
+from tests.support.stepwise import reading, writing
 
 GRANTED = ("kept", "revoked")
 
@@ -160,7 +160,8 @@ async def _dump(ledger: Ledger) -> list[Any]:
 async def _rewrite(ledger: Ledger, approval_id: str) -> None:
     """What somebody does who writes the database and knows how it is chained."""
     async with writing(ledger._engine) as connection:
-        rows = (await connection.execute(text("SELECT * FROM audit ORDER BY approval_id, seq"))).mappings().all()
+        found = await connection.execute(text("SELECT * FROM audit ORDER BY approval_id, seq"))
+        rows = [row._asdict() for row in found]
         head, heads = "", {}
         for row in rows:
             head = "" if row["seq"] == 1 else head
@@ -178,7 +179,8 @@ async def _rewrite(ledger: Ledger, approval_id: str) -> None:
                 values,
             )
         previous = ""
-        for row in (await connection.execute(text("SELECT * FROM seals ORDER BY n"))).mappings().all():
+        found = await connection.execute(text("SELECT * FROM seals ORDER BY n"))
+        for row in [each._asdict() for each in found]:
             sealed = {name: row[name] for name in ("n", "approval_id", "entries", "outcome_sha256")}
             sealed |= {"head": heads[row["approval_id"]], "previous": previous}
             previous = sha256(canonical_json({name: value for name, value in sealed.items() if value is not None}))

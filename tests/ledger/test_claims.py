@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import event, select, text
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import select, text
 
 from assent.content import Content
 from assent.contracts.execute import ReportKind, ToolCall
 from assent.contracts.status import Status
-from ledger import ClaimState, Ending, Ledger, Right
-from ledger.engine import writing
+from ledger import ClaimState, Ending, Ledger, Refused, Right, claims, requesters
 from ledger.schema import late_results
+from ledger.statements import Statement
 from tests.support.claims import EXECUTED, UNKNOWN, closing, consent, holder, ledger
 from tests.support.ledgers import ended, propose
+from tests.support.stepwise import watched, writing
 
 __all__ = ["ledger"]
 
@@ -190,7 +190,7 @@ async def test_the_schema_itself_refuses_a_second_claim(ledger: Ledger) -> None:
         {"consent": "another" + call.consent, "key": call.idempotency_key, "state": "executed"},
         {"consent": "another" + call.consent, "key": call.idempotency_key, "state": "unknown"},
     ):
-        with pytest.raises(IntegrityError):
+        with pytest.raises(Refused, match=r"(?i)unique constraint"):
             async with writing(ledger._engine) as connection:
                 await connection.execute(text(copy), values)
 
@@ -200,16 +200,38 @@ async def test_migrations_make_the_schema_that_the_code_declares(ledger: Ledger)
     from alembic.runtime.migration import MigrationContext
     from alembic.script import ScriptDirectory
 
-    from ledger.migrate import MIGRATIONS
+    from ledger.migrate import MIGRATIONS, rebuild
     from ledger.schema import VERSION, metadata
 
-    async with ledger._engine.connect() as connection:
-        differences = await connection.run_sync(
-            lambda sync: compare_metadata(MigrationContext.configure(sync, opts={"compare_type": True}), metadata)
-        )
+    differences = await rebuild(
+        ledger.engine,
+        lambda sync: compare_metadata(MigrationContext.configure(sync, opts={"compare_type": True}), metadata),
+    )
     assert differences == []
     assert await ledger.version() == VERSION == ScriptDirectory(str(MIGRATIONS)).get_current_head()
     await ledger.upgrade()  # again is harmless
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        (claims._ACTIVE, "claims_one_active_per_key"),
+        (requesters._ACTIVE, "claims_active_in_scope"),
+        (requesters._FROZEN, "claims_unknown_payload"),
+    ],
+)
+async def test_however_many_claims_there_are_none_is_searched_for_one_by_one(
+    ledger: Ledger, statement: Statement, index: str
+) -> None:
+    dialect, values = ledger.engine.dialect, {"key": "x", "scope": "x", "payload_sha256": "x"}
+    form = statement.form(dialect, values)
+    explain = "EXPLAIN QUERY PLAN " if dialect.name == "sqlite" else "EXPLAIN "
+    asked = explain + re.sub(r"\?|\$1::VARCHAR", "'x'", form.text)
+    async with writing(ledger.engine) as connection:
+        if dialect.name == "postgresql":  # a small table is read as a whole, and rightly so
+            await connection.execute("SET LOCAL enable_seqscan = off")
+        found = await connection.execute(asked)
+    assert index in str(found.all())
 
 
 async def test_sqlite_file_is_private_and_durable(tmp_path: Path) -> None:
@@ -307,17 +329,9 @@ async def test_ending_an_approval_and_its_cards_reads_nothing_of_its_result(ledg
     call = ToolCall.of(plan)
     assert (await ledger.begin(call, own)).right is Right.RUN
     await ledger.finish(call, own, 1, EXECUTED)
-    statements: list[str] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, *_more: Any) -> None:
-        statements.append(statement)
-
-    event.listen(ledger.engine.sync_engine, "before_cursor_execute", note)
-    try:
+    with watched(ledger.engine) as statements:
         await ledger.settle(ended(plan, Status.EXECUTED))
         assert await ledger.record(plan.approval_id)
-    finally:
-        event.remove(ledger.engine.sync_engine, "before_cursor_execute", note)
     about_claims = [statement for statement in statements if "FROM claims" in statement]
     assert about_claims
     assert not any("claims.content" in statement for statement in about_claims)

@@ -9,15 +9,14 @@ from typing import Any, TypeVar
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from assent.contracts.request import Request
-from ledger import Ledger, engine, migrate, verifying
-from ledger.engine import reading, snapshot, writing
+from ledger import Ledger, OutOfReach, migrate, postgresql, verifying
+from ledger.engine import Connection
 from ledger.schema import VERSION
 from tests.conftest import ME, new_database
 from tests.support.audit_entries import NOW, conclusion, entry
+from tests.support.stepwise import reading, writing
 from tests.support.waiting import until
 
 Answer = TypeVar("Answer")
@@ -48,14 +47,14 @@ async def ledger(tmp_path: Path) -> AsyncIterator[Ledger]:
 @pytest.fixture
 async def hurried(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ledger]:
     """The same, opened by a process that is given little time."""
-    monkeypatch.setattr(engine, "STATEMENT_SECONDS", 0.8)
-    monkeypatch.setattr(engine, "IDLE_SECONDS", 0.3)
-    hurried = Ledger(engine.open_engine(ledger._engine.url.render_as_string(hide_password=False)))
+    monkeypatch.setattr(postgresql, "STATEMENT_SECONDS", 0.8)
+    monkeypatch.setattr(postgresql, "IDLE_SECONDS", 0.3)
+    hurried = Ledger.open(ledger.engine.url.render_as_string(hide_password=False))
     yield hurried
     await hurried.dispose()
 
 
-async def asked_for(connection: AsyncConnection) -> dict[str, str]:
+async def asked_for(connection: Connection) -> dict[str, str]:
     """What of time and durability the client asked for when it connected.
 
     Not what SHOW says: on a socket of the file system that is 0 for everything of TCP's.
@@ -73,8 +72,7 @@ async def test_a_connection_of_the_service_is_limited_and_durable(ledger: Ledger
 
 
 async def test_who_reads_everything_is_not_limited(ledger: Ledger) -> None:
-    async with snapshot(ledger._engine) as connection:
-        assert await asked_for(connection) == {**NOTICES_WHO_IS_GONE, **UNLIMITED, **DURABLE}
+    assert await ledger.engine.snapshot(asked_for) == {**NOTICES_WHO_IS_GONE, **UNLIMITED, **DURABLE}
 
 
 async def run(ledger: Ledger, *statements: str) -> None:
@@ -84,12 +82,12 @@ async def run(ledger: Ledger, *statements: str) -> None:
 
 
 async def test_a_statement_that_takes_too_long_is_given_up_by_the_server(hurried: Ledger) -> None:
-    with pytest.raises(DBAPIError, match="statement timeout"):
+    with pytest.raises(OutOfReach, match="statement timeout"):
         await run(hurried, "SELECT pg_sleep(60)")
 
 
 async def test_a_server_that_does_not_answer_is_given_up_on(hurried: Ledger) -> None:
-    with pytest.raises(TimeoutError):
+    with pytest.raises(OutOfReach, match="TimeoutError"):
         await run(hurried, "SET LOCAL statement_timeout = 0", "SELECT pg_sleep(60)")
 
 
@@ -102,7 +100,7 @@ async def test_a_transaction_that_is_left_alone_is_ended_by_the_server(ledger: L
             await run(ledger, lock)
             await connection.execute(text("SELECT 1"))
 
-    with pytest.raises(DBAPIError):
+    with pytest.raises(OutOfReach):
         await left_alone()
 
 
@@ -127,7 +125,7 @@ async def held_up(ledger: Ledger, lock: str, work: Coroutine[Any, Any, Answer]) 
 
 async def test_verify_takes_longer_than_a_statement_of_the_service_may(ledger: Ledger, hurried: Ledger) -> None:
     locked = "LOCK TABLE audit IN ACCESS EXCLUSIVE MODE"
-    with pytest.raises(DBAPIError, match="statement timeout"):
+    with pytest.raises(OutOfReach, match="statement timeout"):
         await held_up(ledger, locked, hurried.entries("a1"))
     assert await held_up(ledger, locked, hurried.verify()) == []
 

@@ -19,9 +19,9 @@ from assent.contracts.status import Status
 from assent.contracts.values import Surface
 from assent.types import Risk
 from ledger import ClaimState, Ending, Ledger, Reader, Right, claims, grants
-from ledger.engine import writing
 from tests.conftest import new_database
 from tests.support.ledgers import ME, NOW, SOMEONE, arguments_of, edited, ended, holder, propose
+from tests.support.stepwise import writing
 
 APPROVER = Identity(open_id="ou_approver", tenant_key="t1")
 

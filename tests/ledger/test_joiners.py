@@ -22,11 +22,11 @@ from assent.contracts.ruling import Ruled, Ruling
 from assent.contracts.status import Status
 from assent.types import RulingKind
 from ledger import ClaimState, Ending, Ledger
-from ledger.engine import writing
 from tests.conftest import ME, OPERATOR, Service, new_database
 from tests.support.frozen_calls import frozen
 from tests.support.frozen_ledger_calls import LOST, lost, said
 from tests.support.ledgers import NOW, closing, ended, holder, propose
+from tests.support.stepwise import writing
 from tests.support.tools import marks
 from tests.support.waiting import until
 from workers.sweeping import sweep
@@ -74,7 +74,7 @@ async def test_any_number_may_wait_for_one_answer(ledger: Ledger) -> None:
     first = await joining(ledger, plan)
     async with writing(ledger._engine) as connection:
         for table, own in (("approvals", "approval_id"), ("claims", "consent, approval_id"), ("audit", "approval_id")):
-            columns = (await connection.execute(text(f"SELECT * FROM {table} LIMIT 1"))).keys()
+            columns = (await connection.execute(text(f"SELECT * FROM {table} LIMIT 1"))).one()._fields
             copied = ["'many-' || n" if name in own.split(", ") else f'"{name}"' for name in columns]
             await connection.execute(
                 text(

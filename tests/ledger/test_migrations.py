@@ -6,23 +6,24 @@ import json
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import text
 
 from assent.content import Content
 from assent.contracts.audit import AuditBatch, AuditEntry, AuditEvent
 from assent.contracts.execute import ToolCall
 from assent.payload import canonical_json, sha256
 from ledger import ClaimState, Ending, Ledger
-from ledger.engine import writing
+from ledger.migrate import upgrade
 from tests.conftest import new_database
 from tests.support.ledgers import NOW, holder, propose
+from tests.support.stepwise import writing
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_a_ledger_of_the_version_before_goes_on_working(kind: str, tmp_path: Path) -> None:
     ledger = Ledger.open(await new_database(kind, tmp_path))
+    await upgrade(ledger.engine, "0003")
     async with writing(ledger._engine) as connection:
-        await connection.run_sync(_migrate_to, "0003")
         for table, row in _rows_of_version_3().items():
             names = ", ".join(row)
             values = ", ".join(f":{name}" for name in row)
@@ -44,18 +45,6 @@ async def test_a_ledger_of_the_version_before_goes_on_working(kind: str, tmp_pat
     assert [entry.event for entry in await ledger.entries("old")] == ["execute", "late"]
     assert await ledger.verify() == []
     await ledger.dispose()
-
-
-def _migrate_to(connection: Connection, version: str) -> None:
-    from alembic import command
-    from alembic.config import Config
-
-    from ledger.migrate import MIGRATIONS
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    config.attributes["connection"] = connection
-    command.upgrade(config, version)
 
 
 def _rows_of_version_3() -> dict[str, dict[str, object]]:

@@ -16,11 +16,11 @@ from assent.contracts.plan import Plan
 from assent.contracts.request import WhenPending
 from assent.persons import Likeness, Person
 from ledger import ClaimState, Ending, Ledger, Right
-from ledger.engine import reading, writing
 from ledger.persons import learn
 from ledger.schema import person_ids
 from tests.conftest import new_database
 from tests.support.ledgers import holder, propose
+from tests.support.stepwise import reading, writing
 
 ANN = Identity(open_id="ou_ann")
 BEN = Identity(open_id="ou_ben")

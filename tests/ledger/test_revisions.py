@@ -24,10 +24,10 @@ from assent.contracts.prepare import Prepared
 from assent.contracts.request import Request
 from assent.contracts.status import Status
 from ledger import ClaimState, Ending, Ledger, MessageKind, Reader, Right, Shown, Slot, Twin
-from ledger.engine import writing
 from ledger.schema import claims, revisions
 from tests.conftest import new_database
 from tests.support.ledgers import ME, NOW, closing, edited, ended, holder, propose
+from tests.support.stepwise import writing
 
 EXECUTED = Ending(state=ClaimState.EXECUTED, content=Content.of({"sent": True}))
 

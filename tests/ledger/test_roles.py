@@ -16,20 +16,19 @@ from pathlib import Path
 import httpx
 import pytest
 from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
 from temporalio.client import Client
 
 from assent import Assent, Identity, tool
 from assent.settings import Settings
 from assent.tools.definition import Registry, registry
 from assent.types import Risk
-from ledger import Ledger, Reader, roles
-from ledger.engine import writing
+from ledger import Ledger, LedgerError, Reader, roles
 from ledger.schema import metadata
 from tests.conftest import HEARTBEAT, ME, OPERATOR, new_database
 from tests.support import servers
 from tests.support.environment import ROOT
 from tests.support.ledgers import propose
+from tests.support.stepwise import writing
 from tests.support.tools import leave_mark, marks
 from tests.support.waiting import until
 from tests.support.web import write_tokens
@@ -59,9 +58,9 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> House:
     prefix = f"r{uuid.uuid4().hex[:8]}"
     root = Ledger.open(url)
     async with writing(root.engine) as connection:
-        await connection.exec_driver_sql(f"CREATE ROLE {prefix} LOGIN CREATEROLE")
+        await connection.execute(f"CREATE ROLE {prefix} LOGIN CREATEROLE")
         name = (await connection.execute(text("SELECT current_database()"))).scalar_one()
-        await connection.exec_driver_sql(f"ALTER DATABASE {name} OWNER TO {prefix}")
+        await connection.execute(f"ALTER DATABASE {name} OWNER TO {prefix}")
     await root.dispose()
     owner = url.replace("postgres@", f"{prefix}@")
     ledger = Ledger.open(owner)
@@ -77,9 +76,9 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> House:
 async def refused(ledger: Ledger, statement: str) -> bool:
     try:
         async with writing(ledger.engine) as connection:
-            await connection.exec_driver_sql(statement)
-    except DBAPIError as error:
-        said = str(error.orig)
+            await connection.execute(statement)
+    except LedgerError as error:
+        said = str(error)
         assert "permission denied" in said or "must be owner" in said or "read-only transaction" in said, said
         return True
     return False

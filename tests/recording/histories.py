@@ -24,12 +24,12 @@ from assent.contracts.request import Request
 from assent.core import Asked
 from assent.payload import canonical_payload, sha256
 from assent.types import DecisionKind
-from ledger.engine import writing
 from tests.conftest import ME, OPERATOR, Service, new_database, open_service
 from tests.recording.card_histories import CARD_PATHS
 from tests.recording.consent_histories import CONSENT_PATHS
 from tests.support import servers
 from tests.support.feishu_service import open_feishu_service
+from tests.support.stepwise import writing
 from tests.support.temporal_operations import purge
 from tests.support.waiting import until
 
@@ -149,7 +149,7 @@ async def failed_unbegun(service: Service, directory: str) -> str:
     handle = await ask(service, directory)
     state = await handle.state()
     async with writing(service.ledger._engine) as connection:
-        await connection.exec_driver_sql("UPDATE approvals SET plan = replace(plan, 'none', 'evil')")
+        await connection.execute("UPDATE approvals SET plan = replace(plan, 'none', 'evil')")
     await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
     assert (await handle.outcome()).status == "failed"
     return names.approval_workflow(handle.id)

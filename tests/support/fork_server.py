@@ -35,10 +35,11 @@ from tests.support.environment import ROOT
 
 _ADDRESS = "TEST_FORK_SERVER"
 _NEEDED = (
-    "aiosqlite",
+    "asyncpg",
     "alembic.command",
-    "sqlalchemy.dialects.postgresql.asyncpg",
-    "sqlalchemy.dialects.sqlite.aiosqlite",
+    "ledger.postgresql",
+    "ledger.sqlite",
+    "sqlalchemy.ext.asyncio",
     "temporalio.worker.workflow_sandbox",
     "uvicorn.lifespan.on",
     "uvloop",

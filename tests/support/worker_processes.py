@@ -13,11 +13,11 @@ from sqlalchemy import text
 from assent import ApprovalHandle, Assent, names
 from assent.types import State
 from ledger import Ledger
-from ledger.engine import writing
 from tests.conftest import HEARTBEAT, ME, Service, accepted
 from tests.support.environment import ROOT, worker_environment
 from tests.support.fork_server import Started, spawn
 from tests.support.stepped_clock import SteppedClock
+from tests.support.stepwise import writing
 from tests.support.tools import marks
 from tests.support.waiting import until
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from sqlalchemy import event
 
 from activities.callback_secrets import CallbackSecrets
 from assent import Assent, names
@@ -25,6 +24,7 @@ from assent.watched import Watched
 from ledger import Reader
 from tests.conftest import ME, OPERATOR, Service
 from tests.support.frozen_calls import frozen
+from tests.support.stepwise import watched
 from tests.support.waiting import until
 from tests.support.web import Web, web_of_its_own, write_tokens
 from workers import api
@@ -196,12 +196,6 @@ async def test_somebody_elses_approval_costs_and_says_what_one_that_does_not_exi
     done = await executed(web, "mark", {"path": str(tmp_path / "m")})
     pending = await web.service.gate.request("mark", {"path": str(tmp_path / "n")}, requester=ME)
     await pending.state()
-    statements: list[str] = []
-    engine = web.service.ledger.engine.sync_engine
-
-    @event.listens_for(engine, "before_cursor_execute")
-    def count(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-        statements.append(statement)
 
     def ways(approval_id: str) -> list[tuple[str, str, dict[str, Any] | None]]:
         actor, hash_ = {"open_id": "ou_narrow"}, "0" * 64
@@ -219,18 +213,18 @@ async def test_somebody_elses_approval_costs_and_says_what_one_that_does_not_exi
         ]
 
     seen: dict[str, list[Any]] = {}
-    for approval_id in (done, pending.id, "nobody-has-this"):
-        told = []
-        for token in ("narrow", "narrow_approver", "narrow_operator"):
-            async with web.http(token) as http:
-                for method, path, body in ways(approval_id):
-                    statements.clear()
-                    answer = await http.request(method, path, json=body)
-                    said = json.dumps(answer.json()).replace(approval_id, "ID")
-                    if answer.status_code == 404:
-                        told.append((token, path.replace(approval_id, "ID"), said, list(statements)))
-        seen[approval_id] = told
-    event.remove(engine, "before_cursor_execute", count)
+    with watched(web.service.ledger.engine) as statements:
+        for approval_id in (done, pending.id, "nobody-has-this"):
+            told = []
+            for token in ("narrow", "narrow_approver", "narrow_operator"):
+                async with web.http(token) as http:
+                    for method, path, body in ways(approval_id):
+                        statements.clear()
+                        answer = await http.request(method, path, json=body)
+                        said = json.dumps(answer.json()).replace(approval_id, "ID")
+                        if answer.status_code == 404:
+                            told.append((token, path.replace(approval_id, "ID"), said, list(statements)))
+            seen[approval_id] = told
     assert len(seen[done]) >= 12
     assert seen[done] == seen[pending.id] == seen["nobody-has-this"]
 

@@ -16,9 +16,9 @@ from assent.contracts.plan import Plan
 from assent.contracts.review import Examined
 from assent.types import NotFrozen, Ruled, RulingRefused
 from ledger import Holder, claims
-from ledger.engine import writing
 from tests.conftest import ME, OPERATOR, Service
 from tests.support.frozen_calls import frozen
+from tests.support.stepwise import writing
 from tests.support.temporal_operations import purge
 from tests.support.tools import marks
 from tests.support.waiting import until

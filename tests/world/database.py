@@ -4,65 +4,61 @@ from __future__ import annotations
 
 import functools
 import sqlite3
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Concatenate
 
-from sqlalchemy import create_engine, event
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy import URL, Dialect, create_engine, make_url
 from sqlalchemy.pool import StaticPool
 
-import ledger.engine
+from ledger.engine import Connection, Given, Result
 from ledger.schema import metadata
+from ledger.sqlite import SqliteConnection, driven, translated
+from ledger.statements import SQLITE
 from tests.world import clock
 
 
-class _Cursor:
-    def __init__(self, cursor: sqlite3.Cursor) -> None:
-        self._cursor = cursor
+class InMemory:
+    """An engine that does an operation where it is asked for, and as a whole."""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._cursor, name)
+    url: URL = make_url("sqlite://")
+    dialect: Dialect = SQLITE
+    writes_in_order = False  # nobody waits here, so that nothing can be gained
 
-    async def __aenter__(self) -> _Cursor:
-        return self
+    def __init__(self, driver: sqlite3.Connection) -> None:
+        self._driver = driver
 
-    async def execute(self, statement: str, values: Any = ()) -> None:
-        self._cursor.execute(statement, values)
+    async def write(
+        self,
+        operation: Callable[Concatenate[Connection, Given], Awaitable[Result]],
+        *args: Given.args,
+        **kwargs: Given.kwargs,
+    ) -> Result:
+        with translated():
+            self._driver.execute("BEGIN IMMEDIATE")
+            try:
+                done = driven(operation(SqliteConnection(self._driver), *args, **kwargs))
+                self._driver.execute("COMMIT")
+            except BaseException:
+                self._driver.rollback()
+                raise
+        return done
 
-    async def executemany(self, statement: str, values: Any) -> None:
-        self._cursor.executemany(statement, values)
+    async def read(
+        self,
+        operation: Callable[Concatenate[Connection, Given], Awaitable[Result]],
+        *args: Given.args,
+        **kwargs: Given.kwargs,
+    ) -> Result:
+        with translated():
+            self._driver.execute("BEGIN")
+            try:
+                return driven(operation(SqliteConnection(self._driver), *args, **kwargs))
+            finally:
+                self._driver.rollback()
 
-    async def fetchone(self) -> Any:
-        return self._cursor.fetchone()
+    snapshot = read
 
-    async def fetchmany(self, size: int = 1) -> Any:
-        return self._cursor.fetchmany(size)
-
-    async def fetchall(self) -> Any:
-        return self._cursor.fetchall()
-
-    async def close(self) -> None:
-        self._cursor.close()
-
-
-class _Connection:
-    """What aiosqlite offers, without its thread."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._conn = self._connection = connection
-
-    def cursor(self) -> _Cursor:
-        return _Cursor(self._conn.cursor())
-
-    async def create_function(self, *args: Any, **more: Any) -> None:
-        self._conn.create_function(*args, **more)
-
-    async def commit(self) -> None:
-        self._conn.commit()
-
-    async def rollback(self) -> None:
-        self._conn.rollback()
-
-    async def close(self) -> None:
+    async def dispose(self) -> None:
         return None
 
 
@@ -71,11 +67,11 @@ def _strftime(*_: Any) -> str:
     return clock.now().replace(tzinfo=None).isoformat(timespec="milliseconds")
 
 
-_opened: list[tuple[AsyncEngine, sqlite3.Connection]] = []
+_opened: list[tuple[InMemory, sqlite3.Connection]] = []
 
 
-def open_sqlite() -> tuple[AsyncEngine, sqlite3.Connection]:
-    """A ledger that is empty, and a way to look into it. There is one at a time, whose statements are compiled once."""
+def open_sqlite() -> tuple[InMemory, sqlite3.Connection]:
+    """A ledger that is empty, and a way to look into it. There is one at a time."""
     if not _opened:
         _opened.append(_open())
     engine, connection = _opened[0]
@@ -84,16 +80,10 @@ def open_sqlite() -> tuple[AsyncEngine, sqlite3.Connection]:
     return engine, connection
 
 
-def _open() -> tuple[AsyncEngine, sqlite3.Connection]:
-    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+def _open() -> tuple[InMemory, sqlite3.Connection]:
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, cached_statements=512)
     connection.create_function("strftime", -1, _strftime)
-
-    async def connect(*_: Any, **__: Any) -> _Connection:
-        return _Connection(connection)
-
-    engine = create_async_engine("sqlite+aiosqlite://", async_creator=connect, poolclass=StaticPool)
-    event.listen(engine.sync_engine, "begin", ledger.engine._begin_sqlite)
-    return engine, connection
+    return InMemory(connection), connection
 
 
 @functools.cache

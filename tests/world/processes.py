@@ -7,9 +7,7 @@ import contextvars
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from sqlalchemy import exc
-
-from ledger import Ledger
+from ledger import Ledger, OutOfReach
 from tests.world import clock
 
 if TYPE_CHECKING:
@@ -96,4 +94,4 @@ class _Reach:
     def _arrive(self) -> None:
         is_cut = asyncio.get_running_loop().time() < self._process.cut_until
         if is_cut or self._process.history.chance(0.004):
-            raise exc.OperationalError("out of reach", {}, Exception("out of reach"))
+            raise OutOfReach("out of reach")

@@ -12,6 +12,7 @@ from temporalio.exceptions import ApplicationError
 
 from activities.cards import CardActivities
 from activities.feishu.verifier import SIGNED
+from activities.inbox import member_of
 from activities.planning import Planner, Unresolved
 from assent import names
 from assent.contracts.audit import AuditBatch
@@ -119,6 +120,13 @@ class ApprovalActivities:
             case RecallKind.REVIEW:
                 review = await self._ledger.review(question.approval_id)
                 return Recalled(review=review.without_words() if review else None)
+            case RecallKind.CHATS:
+                return Recalled(chats=await self._chats_of(question.actor, question.chats))
+
+    async def _chats_of(self, person: Identity | None, chats: tuple[str, ...]) -> tuple[str, ...]:
+        if person is None or self._cards is None:
+            return ()
+        return await member_of(self._cards.feishu, person, chats)
 
     async def _revoke(self, question: Recall) -> RevokedKind:
         assert question.actor is not None, "somebody revokes a grant"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 
 from temporalio import activity
 
@@ -10,21 +10,17 @@ from activities.cards import later
 from activities.feishu.client import Feishu
 from activities.feishu.errors import FeishuRefused, FeishuUnavailable
 from assent.contracts.address import Address
-from assent.contracts.approvers import Approvers
-from assent.contracts.decision import Stage
 from assent.contracts.identity import Identity
 from assent.contracts.inbox import Enquiry
-from assent.contracts.permission import ResultReview
-from assent.contracts.plan import Plan
 from assent.names import REPLY_INBOX, inbox_reply_workflow
 from assent.payload import sha256
 from assent.settings import Settings
 from cards import Wording
 from cards.inbox import MOST_LISTED, Waiting, inbox_card
-from ledger import Ledger
+from ledger import Ledger, awaited
 
-_PAGE = 50
-"""How many plans are read at once: each may hold hundreds of kilobytes."""
+_PAGE, _MOST_COUNTED = 200, 1000
+"""How many are looked at at once, and how many are counted."""
 
 
 class InboxActivities:
@@ -42,7 +38,8 @@ class InboxActivities:
         person = enquiry.sender.within(self._settings.feishu_tenant_key or None)
         try:
             waiting = [each async for each in self._waiting(person)]
-            content = inbox_card(waiting[:MOST_LISTED], max(len(waiting) - MOST_LISTED, 0), self._wording)
+            listed = await self._listed(waiting[:MOST_LISTED])
+            content = inbox_card(listed, max(len(waiting) - MOST_LISTED, 0), self._wording)
             to = Address.of(person).model_copy(update={"reply_to": enquiry.message_id})
             uuid = sha256(inbox_reply_workflow(enquiry.message_id))[:40]
             await self._feishu.send(to, "interactive", content, uuid=uuid)
@@ -51,43 +48,30 @@ class InboxActivities:
         except FeishuUnavailable as error:
             raise later(error) from error
 
-    async def _waiting(self, person: Identity) -> AsyncIterator[Waiting]:
-        async for plan in self._open_plans():
-            if await self._may_decide(plan, person) and (stage := await self._awaited(plan, person)):
-                yield Waiting(plan, stage)
-
-    async def _open_plans(self) -> AsyncIterator[Plan]:
+    async def _waiting(self, person: Identity) -> AsyncIterator[awaited.Waits]:
+        """All that waits for a person, the oldest first; of very much, the beginning."""
+        chats = await member_of(self._feishu, person, await self._ledger.awaited_chats())
         offset: int | None = 0
-        while offset is not None:
-            plans, offset = await self._ledger.open_plans(offset, _PAGE, activity.info().namespace)
-            for plan in plans:
-                yield plan
+        while offset is not None and offset < _MOST_COUNTED:
+            page = await self._ledger.waiting_for(person, chats, offset, _PAGE, activity.info().namespace)
+            for each in page[0]:
+                yield each
+            offset = page[1]
 
-    async def _may_decide(self, plan: Plan, person: Identity) -> bool:
-        """Whether this person is among those who decide, in whichever stage."""
-        for stage in plan.approvers.stages:
-            if stage.include(person, plan.requester) and await self._belongs(stage, person):
-                return True
+    async def _listed(self, waiting: list[awaited.Waits]) -> list[Waiting]:
+        plans = [(await self._ledger.plan(each.approval_id), each.awaited.subject) for each in waiting]
+        return [Waiting(plan, subject) for plan, subject in plans if plan is not None]
+
+
+async def member_of(feishu: Feishu, person: Identity, chats: Collection[str]) -> tuple[str, ...]:
+    """Which of these chats a person belongs to; one that does not say who does counts, one that is gone does not."""
+    return tuple([chat for chat in chats if await _belongs(feishu, person, chat)])
+
+
+async def _belongs(feishu: Feishu, person: Identity, chat: str) -> bool:
+    try:
+        return person.open_id in await feishu.members(chat)
+    except FeishuRefused:
         return False
-
-    async def _belongs(self, stage: Approvers, person: Identity) -> bool:
-        """Whether this person is in the chat whose members are meant; of one that cannot be read, nobody is told."""
-        if stage.kind is not Approvers.Kind.CHAT or stage.chat_id is None:
-            return True
-        try:
-            return person.open_id in await self._feishu.members(stage.chat_id)
-        except FeishuRefused:
-            return False
-
-    async def _awaited(self, plan: Plan, person: Identity) -> Stage | None:
-        """What of it waits for this person, as far as the ledger knows: the call, its result, or nothing."""
-        is_reviewed = plan.permission.result is not ResultReview.NEVER
-        if is_reviewed and await self._ledger.result(plan.approval_id) is not None:
-            return Stage.RESULT
-        record = await self._ledger.record(plan.approval_id)
-        if record is None or record.outcome is not None or plan.asks_nobody:
-            return None
-        if len(record.approvals) >= sum(stage.threshold for stage in plan.approvers.stages):
-            return None  # it runs
-        mine = (judged.actor.within(plan.tenant_key).is_same_person(person) for judged in record.approvals)
-        return None if any(mine) else Stage.CALL
+    except FeishuUnavailable:
+        return True

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import Text, bindparam, or_, select, tuple_, update
+from sqlalchemy import Text, bindparam, select, tuple_, update
 
 from assent.client.reader import Subject
 from assent.content import storable
-from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.approvers import Deciders
+from assent.contracts.audit import AuditBatch, AuditEntry, AuditEvent
 from assent.contracts.conclude import Conclusion
 from assent.contracts.decision import Decision, Judged, Stage, Verdict, VerdictKind
 from assent.contracts.execute import Closing, ReportKind
@@ -24,28 +25,18 @@ from assent.contracts.values import Frozen, Surface
 from assent.core.executing import concluded
 from assent.core.judging import after_ending, objection, refusal_entry
 from assent.core.panel import Panel
+from assent.core.views import awaited_at_first
 from assent.payload import sha256
-from ledger import audit, claims, quotas, requesters, results, settlements
+from ledger import audit, awaited, claims, quotas, requesters, results, settlements
 from ledger.clock import database_now
 from ledger.engine import Connection, inserted
 from ledger.messages import MessageKind, judged_of, messages_of
+from ledger.open_approvals import IS_OPEN, LIVES_IN, OLDEST_FIRST
 from ledger.results import claim_of, claimed_payload, report
 from ledger.revisions import approval_of, begin_anew, plan_of, standing_plan
 from ledger.schema import ClaimState, approvals, conversations, decisions
 from ledger.statements import Statement, insert
 
-LIVES_IN = or_(
-    approvals.c.temporal_namespace == bindparam("namespace"),
-    approvals.c.temporal_namespace.is_(None),
-    bindparam("namespace", type_=Text).is_(None),
-)
-"""Of an approval: its workflow lives in this namespace of Temporal, as far as is known; None means in any."""
-_is_open = (
-    approvals.c.status.is_(None),
-    approvals.c.plan.is_not(None),
-    approvals.c.open_until > bindparam("now"),
-)
-_oldest_first = approvals.c.created_at, approvals.c.approval_id
 _conversation = insert(conversations)
 _ADD = Statement(insert(approvals).on_conflict_do_nothing())
 _HELD = Statement(select(approvals).where(approvals.c.approval_id == bindparam("of")).with_for_update())
@@ -53,27 +44,21 @@ _CHANGE = Statement(update(approvals).where(approvals.c.approval_id == bindparam
 _OUTCOME = Statement(select(approvals.c.outcome).where(approvals.c.approval_id == bindparam("of")))
 _WAITING = Statement(
     select(approvals)
-    .where(*_is_open, LIVES_IN)
-    .order_by(*_oldest_first)
+    .where(*IS_OPEN, LIVES_IN)
+    .order_by(*OLDEST_FIRST)
     .offset(bindparam("offset"))
     .limit(bindparam("limit"))
 )
-_WAITING_IDS = Statement(
-    select(approvals.c.approval_id)
-    .where(*_is_open, LIVES_IN)
-    .order_by(*_oldest_first)
-    .offset(bindparam("offset"))
-    .limit(bindparam("limit"))
-)
+_DECIDERS = Statement(select(approvals.c.deciders).where(approvals.c.approval_id == bindparam("of")))
 _SUBJECT = Statement(select(approvals.c.tool, approvals.c.requester).where(approvals.c.approval_id == bindparam("of")))
 _OPEN = Statement(
     select(approvals.c.approval_id, approvals.c.created_at, approvals.c.open_until)
     .where(approvals.c.status.is_(None), LIVES_IN)
     .where(
-        tuple_(*_oldest_first)
+        tuple_(*OLDEST_FIRST)
         > tuple_(bindparam("after_created_at", type_=Text), bindparam("after_approval_id", type_=Text))
     )
-    .order_by(*_oldest_first)
+    .order_by(*OLDEST_FIRST)
     .limit(bindparam("limit"))
 )
 _TAKE_CONVERSATION = Statement(
@@ -83,7 +68,7 @@ _TAKE_CONVERSATION = Statement(
 )
 _IN_CONVERSATION = Statement(
     select(approvals.c.plan)
-    .where(approvals.c.thread_id == bindparam("thread_id"), *_is_open)
+    .where(approvals.c.thread_id == bindparam("thread_id"), *IS_OPEN)
     .where(approvals.c.approval_id != bindparam("but"))
     .where(approvals.c.asked_by.is_not_distinct_from(bindparam("asked_by", type_=Text)), LIVES_IN)
     .order_by(approvals.c.created_at)
@@ -118,6 +103,7 @@ async def register(
         return Prepared(busy_with=others[0])
     if plan:
         plan = plan.model_copy(update={"supersedes": others})
+    waits_for = awaited_at_first(plan) if plan else None
     row = {
         "approval_id": request.approval_id,
         "request_sha256": request_sha256,
@@ -130,11 +116,13 @@ async def register(
         "open_until": audit.stamp(open_until),
         **place.model_dump(),
         "temporal_namespace": namespace,
+        "awaited": waits_for.model_dump_json() if waits_for else None,
     }
     if not await inserted(connection, _ADD, row):
         standing = await stored(connection, request.approval_id, request_sha256)
         assert standing is not None, "a record is never deleted"
         return standing
+    await awaited.add(connection, request.approval_id, waits_for)
     asked = AuditEntry(
         event=AuditEvent.WRITE_REQUEST,
         at=now,
@@ -188,11 +176,21 @@ async def settle(connection: Connection, conclusion: Conclusion) -> Outcome:
         "outcome": outcome.model_dump_json(),
         "closed_at": audit.stamp(conclusion.closed_at),
         "unsealed_since": audit.stamp(await database_now(connection)),
+        "awaited": None,
+        "deciders": conclusion.deciders.model_dump_json() if conclusion.deciders else None,
     }
     await connection.execute(_CHANGE, {"of": outcome.approval_id, **end})
+    await awaited.remove(connection, outcome.approval_id)
     if outcome.status is Status.FROZEN:
         await settlements.note(connection, outcome.approval_id)
     return outcome
+
+
+async def note(connection: Connection, batch: AuditBatch) -> None:
+    """Write into the audit of an approval what happened while it waits, and whom it waits for since."""
+    await audit.append(connection, batch.approval_id, batch.entries)
+    if batch.is_waiting:
+        await awaited.change(connection, batch.approval_id, batch.awaited)
 
 
 async def _as_claimed(connection: Connection, outcome: Outcome) -> Outcome:
@@ -223,15 +221,6 @@ async def waiting(
     rows = (await connection.execute(_WAITING, page)).all()
     plans = tuple([await standing_plan(connection, row) for row in rows[:limit]])
     return plans, offset + limit if len(rows) > limit else None
-
-
-async def waiting_ids(
-    connection: Connection, now: datetime, offset: int, limit: int, namespace: str | None = None
-) -> tuple[tuple[str, ...], int | None]:
-    """The ids of open approvals from *offset* on, the oldest first, and where the rest begins."""
-    page = {"now": audit.stamp(now), "namespace": namespace, "offset": offset, "limit": limit + 1}
-    found = (await connection.execute(_WAITING_IDS, page)).scalars()
-    return tuple(found[:limit]), offset + limit if len(found) > limit else None
 
 
 async def subject_of(connection: Connection, approval_id: str) -> Subject | None:
@@ -347,7 +336,8 @@ async def judge_late(connection: Connection, decision: Decision, now: datetime) 
     }
     result = await results.result(connection, decision.approval_id) if decision.stage is Stage.RESULT else None
     digest = sha256(result) if result is not None else None
-    refused = _objection(plan, decision, cards, digest) if plan else None
+    deciders = (await connection.execute(_DECIDERS, {"of": decision.approval_id})).scalar_one_or_none()
+    refused = _objection(plan, deciders, decision, cards, digest) if plan else None
     kind = refused or after_ending(outcome.status)
     judged = Judged.of(decision, kind, decision.received_at or now)
     if not await _remember(connection, decision.approval_id, judged):
@@ -360,9 +350,11 @@ async def judge_late(connection: Connection, decision: Decision, now: datetime) 
     return Verdict(kind=kind, status=outcome.status, decided_by=outcome.decided_by)
 
 
-def _objection(plan: Plan, decision: Decision, cards: set[str], result_sha256: str | None) -> VerdictKind | None:
-    actor = decision.actor.within(plan.tenant_key)
-    may_decide = Panel().releasers(plan).include(actor)
+def _objection(
+    plan: Plan, deciders: str | None, decision: Decision, cards: set[str], result_sha256: str | None
+) -> VerdictKind | None:
+    known = Deciders.model_validate_json(deciders) if deciders else Panel().releasers(plan)
+    may_decide = known.include(decision.actor.within(plan.tenant_key))
     return objection(plan, decision, cards, may_decide=may_decide, result_sha256=result_sha256)
 
 
@@ -375,6 +367,8 @@ async def stored(connection: Connection, approval_id: str, request_sha256: str) 
         return Prepared(conflict=True)
     if row.revision and row.outcome is None:
         await begin_anew(connection, approval_id)
+    if row.plan and row.outcome is None:
+        await awaited.change(connection, approval_id, awaited_at_first(Plan.model_validate_json(row.plan)))
     return Prepared(
         plan=Plan.model_validate_json(row.plan) if row.plan else None,
         refused=row.refused,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Collection, Coroutine, Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -34,6 +34,7 @@ from ledger import (
     approvals,
     attempts,
     audit,
+    awaited,
     catalogues,
     claims,
     grants,
@@ -55,6 +56,9 @@ from ledger.errors import LedgerError
 from ledger.migrate import current_version, upgrade
 
 _log = logging.getLogger(__name__)
+
+MOST_CHATS = 500
+"""How many chats one inbox asks about."""
 
 Ended = TypeVar("Ended")
 
@@ -128,6 +132,17 @@ class Ledger:
     ) -> tuple[tuple[Plan, ...], int | None]:
         """namespace: the one of Temporal's that their workflows live in; all, if none is named."""
         return await self._engine.read(approvals.waiting, datetime.now(UTC), offset, limit, namespace)
+
+    async def awaited_chats(self) -> tuple[str, ...]:
+        """The chats whose members something waits for; of very many, some."""
+        return await self._engine.read(awaited.chats, MOST_CHATS)
+
+    async def waiting_for(
+        self, person: Identity, member_of: Collection[str], offset: int, limit: int, namespace: str | None = None
+    ) -> tuple[tuple[awaited.Waits, ...], int | None]:
+        """What waits for a person who belongs to these chats, the oldest first, and where the rest begins."""
+        now = datetime.now(UTC)
+        return await self._engine.read(awaited.found_by, person, member_of, now, offset, limit, namespace)
 
     async def open_ones(
         self, namespace: str, *, after: approvals.Open | None = None, limit: int
@@ -317,7 +332,7 @@ class Ledger:
     # Audit
 
     async def append(self, batch: AuditBatch) -> None:
-        await self._engine.write(audit.append, batch.approval_id, batch.entries)
+        await self._engine.write(approvals.note, batch)
 
     async def entries(self, approval_id: str) -> list[AuditEntry]:
         """The audit of one approval, in order."""

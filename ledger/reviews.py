@@ -16,9 +16,9 @@ from assent.contracts.review import Examination, LateResult, Retry, Sight
 from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind, Settlement
 from assent.contracts.values import Frozen, Surface
 from ledger import attempts, audit
-from ledger.approvals import LIVES_IN
 from ledger.claims import answer_entry, execution_entry
 from ledger.engine import Connection
+from ledger.open_approvals import LIVES_IN
 from ledger.results import claim_of, report, root_of
 from ledger.revisions import with_hash
 from ledger.schema import ClaimState, approvals, claims, late_results, retries, settlements

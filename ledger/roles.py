@@ -24,6 +24,7 @@ ROLES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "approvals": (ADD, CHANGE),
         "revisions": (ADD,),
         "conversations": (ADD, CHANGE),
+        "awaited_keys": (ADD, REMOVE),
         "decisions": (ADD,),
         "claims": (ADD, CHANGE),
         "attempts": (ADD, CHANGE),

@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0011"
+VERSION = "0012"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -45,6 +45,8 @@ approvals = Table(
     Column("person", Text),
     Column("chat_id", Text),
     Column("size", Integer, nullable=False, server_default="0"),
+    Column("awaited", Text),
+    Column("deciders", Text),
     Index("approvals_of_agent", "asked_by", "created_at"),
     Index("approvals_of_chat", "chat_id", "created_at"),
     Index(
@@ -83,8 +85,18 @@ approvals = Table(
 
 `temporal_namespace` is where its workflow lives; `unsealed_since` says since when its closed audit waits for its seal.
 By `asked_by` (the agent), `person` (the requester's one id), `chat_id` (`chat:…` or `person:…`, who sees the card) and
-`size` (the bytes that were asked with) quotas are counted.
+`size` (the bytes that were asked with) quotas are counted. `awaited` says whom it waits for, while it does; `deciders`
+whose it was to decide, where others than the plan names were called in.
 """
+
+awaited_keys = Table(
+    "awaited_keys",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("approval_id", Text, primary_key=True),
+    Index("awaited_keys_of_approval", "approval_id"),
+)
+"""By which ids of people, and which chats, an open approval is found by those it waits for."""
 
 revisions = Table(
     "revisions",

@@ -11,7 +11,6 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from assent import core
-    from assent.contracts.audit import AuditBatch
     from assent.contracts.decision import Decision
     from assent.contracts.identity import Identity
     from assent.contracts.weigh import Weighed, Weighing
@@ -53,7 +52,7 @@ class Waiting:
     async def _until(self, is_over: Callable[[Planned], bool]) -> bool:
         approval, pause = self._approval, _FIRST_PAUSE
         while not is_over(approval.state):
-            if approval.state.notes.unwritten:
+            if core.has_news(approval.state):
                 pause = _FIRST_PAUSE if await self._write_audit() else min(pause * 2, _LONGEST_PAUSE)
             if is_over(approval.state):
                 return True
@@ -69,17 +68,19 @@ class Waiting:
             approval.becomes(core.call_others, now)
             self._deliveries.start_what_is_due()
             left = core.wakes_at(approval.state, now) - now
-            await self._something_new(is_over, min(left, pause) if approval.state.notes.unwritten else left)
+            await self._something_new(is_over, min(left, pause) if core.has_news(approval.state) else left)
         return True
 
     async def _something_new(self, is_over: Callable[[Planned], bool], timeout: timedelta) -> None:
         """Wait for the end, for something to write down, show or ask, for a long history, or for the timeout."""
         approval, backlog = self._approval, len(self._approval.state.notes.unwritten)
+        was_indexed = approval.state.is_indexed
         try:
             await workflow.wait_condition(
                 lambda: (
                     is_over(approval.state)
                     or len(approval.state.notes.unwritten) > backlog
+                    or (was_indexed and not approval.state.is_indexed)
                     or self._deliveries.are_due
                     or (approval.state.asking is not None and self._asking is None)
                     or _history_is_long()
@@ -110,12 +111,12 @@ class Waiting:
 
     async def _write_audit(self) -> bool:
         approval = self._approval
-        batch = AuditBatch(approval_id=approval.plan.approval_id, entries=approval.state.notes.next_entries)
+        batch = core.batch(approval.state)
         try:
             await take(WRITE_AUDIT, batch, LOCAL, within=timedelta(seconds=2))
         except FailureError:
             return False
-        approval.becomes(core.write, batch.entries, workflow.now())
+        approval.becomes(core.write_batch, batch, workflow.now())
         return True
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeVar
 
 from assent.api.door import HttpDoor
@@ -59,7 +59,12 @@ class HttpReader:
     async def manifests(self, offset: int, limit: int) -> tuple[tuple[Manifest, ...], int | None]:
         return _page((await self._door.rules()).tools, offset, limit)
 
-    async def waiting(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[str, ...], int | None]:
+    async def awaited_chats(self) -> tuple[str, ...]:
+        return ()  # whoever answers there has asked about them
+
+    async def waiting(
+        self, actor: Identity, member_of: Collection[str], offset: int, limit: int
+    ) -> tuple[tuple[str, ...], int | None]:
         return _page([state.approval_id async for state in self._door.inbox(actor)], offset, limit)
 
     async def grants(self, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -83,8 +83,13 @@ class LedgerReader(Protocol):
     async def manifests(self, offset: int, limit: int) -> tuple[tuple[Manifest, ...], int | None]:
         """What the tools say of themselves, by name."""
 
-    async def waiting(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[str, ...], int | None]:
-        """The ids of open approvals, the oldest first: all that may wait for this person are among them."""
+    async def awaited_chats(self) -> tuple[str, ...]:
+        """The chats whose members something waits for."""
+
+    async def waiting(
+        self, actor: Identity, member_of: Collection[str], offset: int, limit: int
+    ) -> tuple[tuple[str, ...], int | None]:
+        """The ids of what waits for a person who belongs to these chats, the oldest first."""
 
     async def grants(self, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
         """The decisions that were remembered, the newest first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
+from assent.contracts.approvers import Awaited
 from assent.contracts.decision import DecisionKind
 from assent.contracts.identity import Identity
 from assent.contracts.ruling import RulingKind
@@ -89,6 +90,10 @@ class AuditBatch(Frozen):
 
     approval_id: str
     entries: tuple[AuditEntry, ...]
+    is_waiting: bool = False
+    """Whether it is told whom the approval waits for:"""
+    awaited: Awaited | None = None
+    """for these people, or for nobody."""
 
 
 class ClosingHead(Frozen):

@@ -19,7 +19,7 @@ class Conclusion(Frozen):
     judged: tuple[Judged, ...]
     closed_at: datetime
     deciders: Deciders | None = None
-    """Whose it was to decide: whoever comes later is judged by that."""
+    """Whose it was to decide, where others than the plan names were called in; whoever comes later is judged by it."""
 
 
 class Recorded(Frozen):

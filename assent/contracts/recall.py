@@ -21,6 +21,8 @@ class RecallKind(StrEnum):
     """End a remembered decision."""
     REVIEW = "review"
     """Which review a frozen call has, and whether it is settled."""
+    CHATS = "chats"
+    """Which of some chats a person belongs to, as far as Feishu says."""
 
 
 class LateDecision(Frozen):
@@ -57,7 +59,8 @@ class Recall(Frozen):
     decision: LateDecision | None = None
     grant_id: str = ""
     actor: Identity | None = None
-    """Who revokes a grant."""
+    """Who revokes a grant, or is looked for in chats."""
+    chats: tuple[str, ...] = ()
     surface: Surface = Surface.CLIENT
 
 
@@ -67,3 +70,4 @@ class Recalled(Frozen):
     verdict: Verdict | None = None
     revoked: RevokedKind | None = None
     review: ReviewRecord | None = None
+    chats: tuple[str, ...] = ()

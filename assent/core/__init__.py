@@ -24,12 +24,14 @@ from assent.core.delivering import (
     wakes_at,
 )
 from assent.core.executing import (
+    batch,
     begin,
     call,
     close,
     conclude,
     concluded,
     frozen_call,
+    has_news,
     outcome_of,
     release,
     released,
@@ -37,9 +39,10 @@ from assent.core.executing import (
     to_remember,
     withheld,
     write,
+    write_batch,
 )
 from assent.core.opening import end_as_before, open_with, refuse, resume, turn_away
-from assent.core.views import awaited, member, question, questions_before_call, state, verdict
+from assent.core.views import awaited, awaited_at_first, member, question, questions_before_call, state, verdict
 
 __all__ = [
     "Approval",
@@ -52,6 +55,8 @@ __all__ = [
     "are_on_their_way",
     "arrive",
     "awaited",
+    "awaited_at_first",
+    "batch",
     "begin",
     "call",
     "call_others",
@@ -65,6 +70,7 @@ __all__ = [
     "frozen_call",
     "has_cards",
     "has_changed",
+    "has_news",
     "is_behind",
     "is_missing",
     "look_again",
@@ -93,4 +99,5 @@ __all__ = [
     "withdraw",
     "withheld",
     "write",
+    "write_batch",
 ]

@@ -107,6 +107,8 @@ class Planned(Frozen):
     news: int = 0
     """How often something changed that the cards should say."""
     result: SealedResult | None = None
+    is_indexed: bool = True
+    """Whether the ledger knows whom it waits for."""
 
     @property
     def wait_is_over(self) -> bool:

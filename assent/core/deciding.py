@@ -204,7 +204,7 @@ def answer(approval: Planned, asked: Decision, answered: Weighed, now: datetime)
 
 
 def _accept(approval: Planned, decision: Decision, actor: Identity, revised: Plan | None, now: datetime) -> Planned:
-    approval = _remember(approval, decision, VerdictKind.ACCEPTED, now)
+    approval = _remember(approval, decision, VerdictKind.ACCEPTED, now).model_copy(update={"is_indexed": False})
     if decision.stage is Stage.RESULT:
         return _decide_result(approval, decision)
     match decision.kind:
@@ -290,7 +290,7 @@ def strike(approval: Planned, outsiders: tuple[Identity, ...], now: datetime) ->
         approval = note(approval, AuditEvent.FORBID, now, once=once, actor=person)
     put_off = approval.put_off
     approval = approval.model_copy(
-        update={"panel": approval.panel.strike(outsiders), "decision": None, "put_off": None}
+        update={"panel": approval.panel.strike(outsiders), "decision": None, "put_off": None, "is_indexed": False}
     )
     return interrupt(approval, put_off, now) if put_off else renew(approval)
 

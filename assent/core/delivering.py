@@ -71,7 +71,8 @@ def call_others(approval: Planned, now: datetime) -> Planned:
     panel = approval.panel
     if plan.escalate_at and not panel.escalated and now >= plan.escalate_at:
         approval = note(approval, AuditEvent.ESCALATE, now, once="escalate")
-        approval = approval.model_copy(update={"panel": panel.model_copy(update={"escalated": True})})
+        panel = panel.model_copy(update={"escalated": True})
+        approval = approval.model_copy(update={"panel": panel, "is_indexed": False})
         approval = renew(approval, is_reminding=True)
     return approval
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.audit import AuditBatch, AuditEntry, AuditEvent
 from assent.contracts.conclude import Conclusion
 from assent.contracts.decision import DecisionKind, Remember
 from assent.contracts.execute import Report, ReportKind, ToolCall
@@ -18,6 +18,7 @@ from assent.contracts.values import Surface
 from assent.core.approval import Approval, Ending, Planned, SealedResult, Unplanned
 from assent.core.deciding import look_again, refuse_late
 from assent.core.judging import audit_entry
+from assent.core.views import awaited
 
 _STATUS_OF = {
     ReportKind.EXECUTED: Status.EXECUTED,
@@ -88,7 +89,7 @@ def report(approval: Planned, found: Report, now: datetime) -> tuple[Planned, Ou
     result = result.model_copy(
         update={"cards": result.cards.model_copy(update={"renewal": approval.renewal, "news": approval.news})}
     )
-    return approval.model_copy(update={"phase": Phase.REVIEWING, "result": result}), outcome
+    return approval.model_copy(update={"phase": Phase.REVIEWING, "result": result, "is_indexed": False}), outcome
 
 
 def frozen_call(approval: Planned, frozen: ToolCall, found: Report, now: datetime, *, probes: int) -> FrozenCall:
@@ -194,7 +195,9 @@ def outcome_of(approval: Unplanned | Planned, status: Status) -> Outcome:
 
 def conclude(approval: Unplanned | Planned, outcome: Outcome, now: datetime) -> Conclusion:
     """What the ledger is to keep of the end, as much as one message carries."""
-    deciders = approval.panel.releasers(approval.plan) if isinstance(approval, Planned) else None
+    deciders = None
+    if isinstance(approval, Planned) and (approval.panel.delegations or approval.panel.escalated):
+        deciders = approval.panel.releasers(approval.plan)
     return Conclusion(
         outcome=outcome,
         entries=approval.notes.next_entries,
@@ -202,6 +205,27 @@ def conclude(approval: Unplanned | Planned, outcome: Outcome, now: datetime) -> 
         closed_at=now,
         deciders=deciders,
     )
+
+
+def batch(approval: Planned) -> AuditBatch:
+    """What the ledger is to know of an approval that waits: what happened, and whom it waits for."""
+    return AuditBatch(
+        approval_id=approval.plan.approval_id,
+        entries=approval.notes.next_entries,
+        is_waiting=True,
+        awaited=awaited(approval),
+    )
+
+
+def has_news(approval: Planned) -> bool:
+    """Whether the ledger is to be told something."""
+    return bool(approval.notes.unwritten) or not approval.is_indexed
+
+
+def write_batch(approval: Planned, written: AuditBatch, now: datetime) -> Planned:
+    """The ledger has that."""
+    approval = write(approval, written.entries, now)
+    return approval.model_copy(update={"is_indexed": awaited(approval) == written.awaited})
 
 
 def write(approval: Approval, entries: tuple[AuditEntry, ...], now: datetime) -> Approval:

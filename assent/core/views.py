@@ -7,11 +7,13 @@ from datetime import datetime
 from assent.contracts.approvers import Awaited
 from assent.contracts.bundles import Member
 from assent.contracts.decision import Decision, DecisionKind, Stage, Verdict, VerdictKind
+from assent.contracts.plan import Plan
 from assent.contracts.signals import VerdictQuestion
 from assent.contracts.state import State
 from assent.contracts.status import Phase
 from assent.contracts.weigh import Weighing
 from assent.core.approval import Planned, Unplanned
+from assent.core.panel import Panel
 
 
 def state(approval: Unplanned | Planned) -> State:
@@ -90,7 +92,8 @@ def verdict(approval: Unplanned | Planned, question: VerdictQuestion) -> Verdict
 def awaited(approval: Planned) -> Awaited | None:
     """Whom it waits for, while it does."""
     plan, panel = approval.plan, approval.panel
-    if approval.phase is Phase.REVIEWING and approval.result is not None and approval.result.decision is None:
+    result = approval.result
+    if approval.phase is Phase.REVIEWING and result is not None and result.decision is None and not result.is_over:
         return Awaited(subject=Stage.RESULT, deciders=panel.releasers(plan))
     if approval.phase is not Phase.PENDING or approval.wait_is_over or approval.needs_nobody:
         return None
@@ -100,6 +103,12 @@ def awaited(approval: Planned) -> Awaited | None:
         approved_by=approval.approved_by,
         rejected_by=panel.rejected_by,
     )
+
+
+def awaited_at_first(plan: Plan) -> Awaited | None:
+    """Whom it waits for when it can be decided first."""
+    is_asked = not plan.asks_nobody and plan.denied is None
+    return Awaited(subject=Stage.CALL, deciders=Panel().deciders(plan)) if is_asked else None
 
 
 def member(approval: Planned) -> Member:

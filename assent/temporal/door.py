@@ -80,7 +80,7 @@ class TemporalDoor:
 
     def __init__(self, client: Client, reader: LedgerReader | None = None) -> None:
         self._client = client
-        self._ledger = TemporalLedger(reader, self._open_state)
+        self._ledger = TemporalLedger(reader, self._open_state, self._chats_of)
         self._reviews = TemporalReviews(client, self._recall, self._ledger)
 
     # Reviews
@@ -139,6 +139,14 @@ class TemporalDoor:
 
     async def _open_state(self, approval_id: str) -> State:
         return await self._ask(approval_id, names.STATE, None, State, _OPEN_WITHIN)
+
+    async def _chats_of(self, person: Identity, chats: tuple[str, ...]) -> tuple[str, ...]:
+        """Which of these chats a person belongs to; all of them, while nobody can say."""
+        question = Recall(kind=RecallKind.CHATS, actor=person, chats=chats)
+        try:
+            return (await self._recall(question, _OPEN_WITHIN)).chats
+        except Unavailable:
+            return chats
 
     # Asking
 

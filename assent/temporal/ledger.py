@@ -28,15 +28,18 @@ _PAGE = 100
 _Line = TypeVar("_Line")
 Asking = Callable[[str], Awaitable[State]]
 """Asks one open approval how it stands."""
+ChatsOf = Callable[[Identity, tuple[str, ...]], Awaitable[tuple[str, ...]]]
+"""Which of some chats a person belongs to."""
 _Page = Callable[[int, int], Awaitable[tuple[tuple[_Line, ...], int | None]]]
 
 
 class TemporalLedger:
     """Questions to the ledger, by whoever has a reader; without one they say what is missing."""
 
-    def __init__(self, reader: LedgerReader | None, ask: Asking) -> None:
+    def __init__(self, reader: LedgerReader | None, ask: Asking, chats_of: ChatsOf) -> None:
         self._reader = reader
         self._ask = ask
+        self._chats_of = chats_of
 
     @property
     def reader(self) -> LedgerReader:
@@ -108,7 +111,9 @@ class TemporalLedger:
     async def inbox(self, actor: Identity) -> AsyncIterator[State]:
         """What *actor* can decide now, the oldest first."""
         reader, answered, unanswered = self.reader, 0, 0
-        async for batch in _batches(_lines(lambda offset, limit: reader.waiting(actor, offset, limit))):
+        chats = await reader.awaited_chats()
+        mine = await self._chats_of(actor, chats) if chats else ()
+        async for batch in _batches(_lines(lambda offset, limit: reader.waiting(actor, mine, offset, limit))):
             for found in await asyncio.gather(*map(self._ask, batch), return_exceptions=True):
                 match found:
                     case State():

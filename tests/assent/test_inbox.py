@@ -127,7 +127,13 @@ def test_of_a_chat_one_must_be_a_member(found: Planned, person: Identity, expect
 
 async def test_the_inbox_skips_what_has_ended_and_says_if_nobody_answers() -> None:
     class Pages:
-        async def waiting(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[str, ...], int | None]:
+        async def awaited_chats(self) -> tuple[str, ...]:
+            return ("oc_1", "oc_2")
+
+        async def waiting(
+            self, actor: Identity, member_of: tuple[str, ...], offset: int, limit: int
+        ) -> tuple[tuple[str, ...], int | None]:
+            assert member_of == ("oc_2",)
             return (("a", "b"), 2) if offset == 0 else (("c",), None)
 
     reader = cast("LedgerReader", Pages())
@@ -140,12 +146,15 @@ async def test_the_inbox_skips_what_has_ended_and_says_if_nobody_answers() -> No
             raise found
         return found
 
+    async def chats_of(person: Identity, chats: tuple[str, ...]) -> tuple[str, ...]:
+        return chats[1:]
+
     async def silent(approval_id: str) -> State:
         raise Unavailable("no")
 
-    assert [found.approvers async for found in TemporalLedger(reader, ask).inbox(ANN)] == [PEOPLE]
+    assert [found.approvers async for found in TemporalLedger(reader, ask, chats_of).inbox(ANN)] == [PEOPLE]
     with pytest.raises(Unavailable, match="no approvals worker"):
-        await anext(TemporalLedger(reader, silent).inbox(ANN))
+        await anext(TemporalLedger(reader, silent, chats_of).inbox(ANN))
 
 
 # What an agent reads

@@ -20,7 +20,7 @@ from activities.feishu.client import Feishu
 from activities.feishu.errors import FeishuRefused
 from activities.feishu.verifier import Verifier
 from activities.inbox import InboxActivities
-from assent import Assent, Unavailable
+from assent import Assent, Unavailable, core
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.approvers import Approvers
 from assent.contracts.decision import Stage
@@ -35,7 +35,8 @@ from cards.controls import VALUE_VERSION
 from cards.elements import tags, weight
 from cards.framing import MOST_BYTES, MOST_TAGS
 from cards.inbox import MOST_LISTED, Waiting, inbox_card
-from ledger import Ledger, Record
+from ledger import Ledger
+from ledger.awaited import Waits
 from tests.support import servers
 from tests.support.cards import plan
 from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, open_feishu_service
@@ -230,6 +231,40 @@ async def test_what_is_decided_or_was_approved_by_me_waits_for_me_no_longer(
     assert "Nothing waits for you" in await waits(APPROVER)
 
 
+async def test_every_inbox_lists_what_waits_for_whom(feishu: FeishuService, web: Web, tmp_path: Path) -> None:
+    """Two of three must approve, and one has: the bot, the HTTP API, the client and the command line agree."""
+    people = [Identity(open_id=f"ou_{name}", tenant_key=TENANT) for name in ("requester", "approver", "other")]
+    handle = await feishu.ask(tmp_path, "by_two_of_three", requester=REQUESTER)
+    seen = (await handle.state()).payload_sha256
+
+    async def listed(person: Identity) -> set[str]:
+        """Where it is listed for this person."""
+        found: set[str] = set()
+        message_id = await a_message(feishu, str(person.open_id))
+        await send(web, written(message_id, str(person.open_id)))
+        (answer,) = await answers(feishu, message_id)
+        if "by_two_of_three" in json.dumps(answer["content"]):
+            found.add("bot")
+        if handle.id in {state.approval_id async for state in feishu.service.gate.inbox(person)}:
+            found.add("client")
+        async with web.http("decider") as http:
+            shown = await http.get("/v1/inbox", params={"actor": f"open_id:{person.open_id}"})
+        if handle.id in {state["approval_id"] for state in shown.json()["waiting"]}:
+            found.add("http")
+        return found
+
+    everywhere = {"bot", "client", "http"}
+    assert [await listed(person) for person in people] == [everywhere] * 3
+    first = await handle.decide("approve", actor=people[0], payload_sha256=seen)
+    assert (first.kind, first.approvals, first.needed) == ("accepted", 1, 2)
+    assert [await listed(person) for person in people] == [set(), everywhere, everywhere]
+    delegate = Identity(open_id="ou_delegate", tenant_key=TENANT)
+    await handle.decide("delegate", actor=people[1], payload_sha256=seen, delegate_to=delegate)
+    assert [await listed(person) for person in (*people, delegate)] == [set(), set(), everywhere, everywhere]
+    await handle.cancel()
+    await handle.outcome()
+
+
 async def test_only_members_are_told_what_a_chat_decides() -> None:
     class Platform:
         sent: tuple[str, ...] = ()
@@ -242,16 +277,24 @@ async def test_only_members_are_told_what_a_chat_decides() -> None:
         async def send(self, _: Address, __: str, content: str, *, uuid: str) -> None:
             self.sent = (*self.sent, content)
 
-    class Book:
-        async def open_plans(self, *_: object) -> tuple[tuple[Plan, ...], None]:
-            chats = [Approvers(kind=Approvers.Kind.CHAT, chat_id=chat) for chat in ("oc_1", "oc_left")]
-            names = ("for_members", "for_nobody")
-            return tuple(plan(tool=name, approvers=chat) for name, chat in zip(names, chats, strict=True)), None
+    plans = {
+        name: plan(approval_id=name, tool=name, approvers=Approvers(kind=Approvers.Kind.CHAT, chat_id=chat))
+        for name, chat in (("for_members", "oc_1"), ("for_nobody", "oc_left"))
+    }
 
-        async def record(self, _: str) -> Record:
-            return Record(
-                plan=plan(), decided=None, outcome=None, closed_at=None, settlement=None, twin_key=None, messages=()
-            )
+    class Book:
+        async def awaited_chats(self) -> tuple[str, ...]:
+            return ("oc_1", "oc_left")
+
+        async def waiting_for(
+            self, person: Identity, member_of: tuple[str, ...], *_: object
+        ) -> tuple[tuple[Waits, ...], None]:
+            found = [(name, core.awaited_at_first(each)) for name, each in plans.items()]
+            mine = [(name, each) for name, each in found if each and {*each.chats_to_ask(person)} & {*member_of}]
+            return tuple(Waits(approval_id=name, awaited=each) for name, each in mine), None
+
+        async def plan(self, approval_id: str) -> Plan:
+            return plans[approval_id]
 
     platform = Platform()
     asked = InboxActivities(cast("Ledger", Book()), cast("Feishu", platform), WORDING, Settings())

@@ -1,0 +1,58 @@
+"""The deciding core under random histories, beside a naive model written from the documents alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from assent import Identity
+from tests.support.approval_histories import History, Violation, lived
+
+_FIRST = 20_261_117
+_SEEDS = 1600
+"""Some hundred a second; `python -m tests.support.approval_histories` lives as many as one likes."""
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_the_documents_and_the_core_agree_on_every_verdict(part: int) -> None:
+    verdicts: Counter[str] = Counter()
+    for seed in range(_FIRST + part, _FIRST + _SEEDS, 4):
+        verdicts.update(str(verdict) for verdict in lived(seed).verdicts.values())
+    usual = {"accepted", "forbidden", "tampered", "already_decided", "superseded", "expired", "invalid"}
+    assert verdicts.keys() >= usual, "histories in which nothing happens prove nothing"
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_decisions_that_wait_behind_others_are_judged_once_and_count_once(part: int) -> None:
+    waited = 0
+    for seed in range(_FIRST + part, _FIRST + _SEEDS // 2, 2):
+        history = lived(seed, immediate=False)
+        waited += any("asked outside" in line for line in history.log)
+    assert waited > 10
+
+
+def live_many() -> None:
+    for seed in range(200):
+        lived(seed)
+
+
+def test_a_core_that_counts_somebody_twice_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assent.core.panel.Panel.has_approved", lambda self, actor: False)
+    with pytest.raises(Violation):
+        live_many()
+
+
+def test_a_core_that_forgets_an_exclusion_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Identity, "may_be", lambda self, other: False)
+    with pytest.raises(Violation):
+        live_many()
+
+
+def test_a_verdict_that_changes_is_found_out() -> None:
+    history = History(3, immediate=True)
+    history.live(10)
+    judged = history.approval.notes.judged[0]
+    history.verdicts[judged.event_id] = next(kind for kind in type(judged.verdict) if kind is not judged.verdict)
+    with pytest.raises(Violation, match="changed"):
+        history._check()

@@ -18,8 +18,8 @@ with workflow.unsafe.imports_passed_through():
 
 GATHERING = timedelta(seconds=5)
 """How long a card waits for calls of which nothing was heard."""
-SOON = timedelta(seconds=8)
-"""How long the card may take before every call is to send its own."""
+SOON = timedelta(seconds=7)
+"""How long the card may take, once it did not go at once, before every call is to send its own."""
 _FINDABLE = timedelta(minutes=50)
 """How long a card that may have arrived can be sent again without arriving twice: Feishu says an hour."""
 _CHANGEABLE = timedelta(days=14)
@@ -69,12 +69,15 @@ class BundleWorkflow:
         if not self._ids:
             return False
         self._news = False
-        delivering = asyncio.create_task(self._delivered())
-        try:
-            await workflow.wait_condition(delivering.done, timeout=SOON)
-        except TimeoutError:
-            await self._tell({each: Carded() for each in self._ids})
-        shared = {each.approval_id: each.message_ids for each in (await delivering).shared}
+        delivered = await self._delivered_at_once()
+        if delivered is None:
+            delivering = asyncio.create_task(self._delivered())
+            try:
+                await workflow.wait_condition(delivering.done, timeout=SOON)
+            except TimeoutError:
+                await self._tell({each: Carded() for each in self._ids})
+            delivered = await delivering
+        shared = {each.approval_id: each.message_ids for each in delivered.shared}
         on_it = tuple(each for each in self._ids if each in shared)
         await self._tell(
             {each: Carded(message_ids=shared.get(each, ()), approval_ids=on_it) for each in self._ids},
@@ -82,11 +85,14 @@ class BundleWorkflow:
         self._ids, self._sent_at = on_it, workflow.now()
         return bool(on_it)
 
-    async def _delivered(self) -> BundleDelivered:
+    async def _delivered_at_once(self) -> BundleDelivered | None:
         try:
             return await take(DELIVER_BUNDLE, self._sheet, LOCAL, within=AT_ONCE, retry=ONCE)
         except FailureError:
             self._news = True  # what is found there then may no longer be how they stand
+            return None
+
+    async def _delivered(self) -> BundleDelivered:
         try:
             return await take(DELIVER_BUNDLE, self._sheet, OUTBOUND, within=_FINDABLE)
         except FailureError:

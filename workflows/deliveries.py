@@ -29,6 +29,12 @@ class Deliveries:
         self._sending: set[asyncio.Task[None]] = set()
         self._showing: asyncio.Task[None] | None = None
         self._is_stopped = False
+        self._local_steps = 0
+
+    @property
+    def take_local_steps(self) -> bool:
+        """Whether some are just sent within the workflow's own task."""
+        return self._local_steps > 0
 
     @property
     def are_due(self) -> bool:
@@ -39,6 +45,7 @@ class Deliveries:
         """Send the cards that are due, and have those that are there say how far the approvers have come."""
         approval = self._approval
         approval.state, deliveries = core.send(approval.state, workflow.now())
+        self._local_steps += len(deliveries)
         for delivery in deliveries:
             task = asyncio.create_task(self._send(delivery))
             self._sending.add(task)
@@ -73,7 +80,9 @@ class Deliveries:
         except FailureError:
             if self._is_stopped:
                 raise
-            return await take(DELIVER, delivery, OUTBOUND)
+        finally:
+            self._local_steps -= 1
+        return await take(DELIVER, delivery, OUTBOUND)
 
     def stop(self) -> None:
         """The wait is over: what was not sent is not sent any more."""

@@ -41,6 +41,9 @@ class Where(Enum):
     """Where a step runs."""
 
     LOCAL = "in the workflow's own task: short and harmless to repeat, and no event of its own"
+    """No timer may run beside it. Where a query splits the task just as the step ends, the timer's start is in history
+    and what the step's answer did to it comes with the next task; a replay sees both in one, leaves the timer out
+    altogether, and no longer fits the history."""
     HERE = "on our own queue: in history before its effect is seen"
     OUTBOUND = "on the queue of what waits for Feishu or an agent, where it holds up nobody but its like"
 

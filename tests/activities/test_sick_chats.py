@@ -19,6 +19,9 @@ import activities.cards
 import activities.feishu.client
 import simulator
 import workers.approvals
+import workflows.bundle
+import workflows.deliveries
+import workflows.waiting
 from activities.cards import CardActivities
 from activities.feishu.client import Feishu
 from assent import ApprovalHandle, names
@@ -110,12 +113,13 @@ async def ward(
         return Worker(*given, **{**more, **few})
 
     monkeypatch.setattr(workers.approvals, "Worker", small)
-    monkeypatch.setattr(steps, "_PROMPTLY", timedelta(minutes=10))
+    for module in (workflows.deliveries, workflows.waiting, workflows.bundle):
+        monkeypatch.setattr(module, "AT_ONCE", timedelta(minutes=10))
     monkeypatch.setattr(steps, "_OUTBOUND_ATTEMPT", timedelta(minutes=10))
     for name in ("_HURRIED", "_SILENT"):
-        monkeypatch.setattr(activities.feishu.client, name, SLOTS // 2, raising=False)
-    monkeypatch.setattr(activities.cards, "_SILENCE", 0.2, raising=False)
-    monkeypatch.setattr(activities.cards, "_LONGEST_SILENCE", 1.0, raising=False)
+        monkeypatch.setattr(activities.feishu.client, name, SLOTS // 2)
+    monkeypatch.setattr(activities.cards, "_SILENCE", 0.2)
+    monkeypatch.setattr(activities.cards, "_LONGEST_SILENCE", 1.0)
     client = await servers.connect(temporal_address, next(namespaces))
     async with AsyncExitStack() as stack:
         app = simulator.create_app(simulator.Settings(**APP, limits=False))

@@ -89,7 +89,7 @@ class ApprovalActivities:
     @activity.defn(name=names.RECORD)
     async def record_ending(self, conclusion: Conclusion) -> Recorded:
         """Put the ending on record, then on the cards; the record stands whatever Feishu does."""
-        outcome = await self._ledger.settle(conclusion)
+        outcome = await self._ledger.conclude(conclusion)
         await self._learn(judged.actor for judged in conclusion.judged if judged.proof in SIGNED)
         shown = self._cards is None or await self._cards.finish(outcome.approval_id)
         return Recorded(outcome=outcome, cards_due=not shown)

@@ -1,4 +1,4 @@
-"""Running a tool's body: on the loop or in a thread, guarded, timed, and never lost sight of."""
+"""Running a tool's body: on the loop or in a thread, guarded, timed, and never lost seen of."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from activities.feishu.errors import FeishuRefused, FeishuUnavailable
 from activities.showings import CardState, Showings
 from assent import names
 from assent.contracts.address import Address
-from assent.contracts.bundles import BundleDelivered, BundleShown, Member, SharedCard, Sheet
+from assent.contracts.bundles import BundleDelivered, BundleShown, Member, SharedCalls, SharedCard
 from assent.contracts.status import Status
 from cards import BundledCall, bundle_card, may_be_bundled
 from ledger import Ledger, Message, MessageKind, Record, Shown, bundle_slot
@@ -33,63 +33,63 @@ class BundleActivities:
         self._wording = showings.wording
 
     @activity.defn(name=names.DELIVER_BUNDLE)
-    async def deliver_bundle(self, sheet: Sheet) -> BundleDelivered:
+    async def deliver_bundle(self, shared_calls: SharedCalls) -> BundleDelivered:
         """Send one card for each address, once, with the calls that go there and can be read on it."""
         with prompt():
-            return await self._deliver_all(sheet)
+            return await self._deliver_all(shared_calls)
 
-    async def _deliver_all(self, sheet: Sheet) -> BundleDelivered:
-        records = await self._records(sheet)
-        tried = {message.slot.place: message for message in await self._ledger.bundle(sheet.bundle_id)}
+    async def _deliver_all(self, shared_calls: SharedCalls) -> BundleDelivered:
+        records = await self._records(shared_calls)
+        tried = {message.slot.place: message for message in await self._ledger.bundle(shared_calls.bundle_id)}
         if not tried and sum(map(self._belongs, records.values())) < _LEAST:
             return BundleDelivered()
         addresses = dict.fromkeys(address for record in records.values() for address in record.plan.addresses)
         trouble: FeishuUnavailable | None = None
         for place, address in enumerate(addresses):
             try:
-                await self._deliver(sheet, place, address, records, tried.get(place))
+                await self._deliver(shared_calls, place, address, records, tried.get(place))
             except FeishuRefused as refused:
-                _log.warning("the card of bundle %s cannot be delivered: %s", sheet.bundle_id, refused)
+                _log.warning("the card of bundle %s cannot be delivered: %s", shared_calls.bundle_id, refused)
             except FeishuUnavailable as error:
                 trouble = error
         if trouble is not None:
             raise later(trouble) from trouble
-        shared = {each: _shared_messages(record) for each, record in (await self._records(sheet)).items()}
+        shared = {each: _shared_messages(record) for each, record in (await self._records(shared_calls)).items()}
         return BundleDelivered(
             shared=tuple(SharedCard(approval_id=each, message_ids=found) for each, found in shared.items() if found)
         )
 
     @activity.defn(name=names.SHOW_BUNDLE)
-    async def show_bundle(self, sheet: Sheet) -> BundleShown:
+    async def show_bundle(self, shared_calls: SharedCalls) -> BundleShown:
         """Bring every card to how the calls stand."""
-        records, before = await self._records(sheet), None
+        records, before = await self._records(shared_calls), None
         while _endings(records) != before:  # what ended meanwhile may have been shown by another, and covered here
             before = _endings(records)
-            await self._bring_all(sheet, records)
-            records = await self._records(sheet)
+            await self._bring_all(shared_calls, records)
+            records = await self._records(shared_calls)
         return BundleShown(
             open=tuple(each for each, record in records.items() if record.outcome is None),
             frozen=tuple(each for each, record in records.items() if _is_frozen(record)),
         )
 
-    async def _bring_all(self, sheet: Sheet, records: dict[str, Record]) -> None:
-        messages = await self._ledger.bundle(sheet.bundle_id)
-        await together(*(self._bring(sheet, message, records) for message in messages))
+    async def _bring_all(self, shared_calls: SharedCalls, records: dict[str, Record]) -> None:
+        messages = await self._ledger.bundle(shared_calls.bundle_id)
+        await together(*(self._bring(shared_calls, message, records) for message in messages))
 
-    async def _records(self, sheet: Sheet) -> dict[str, Record]:
+    async def _records(self, shared_calls: SharedCalls) -> dict[str, Record]:
         """What the ledger knows of the calls that belong to the bundle by their own plan, and ask somebody."""
-        found = [await self._ledger.record(member.approval_id) for member in sheet.members]
+        found = [await self._ledger.record(member.approval_id) for member in shared_calls.members]
         return {
             record.plan.approval_id: record
             for record in found
             if record is not None
-            and record.plan.bundle_id == sheet.bundle_id
+            and record.plan.bundle_id == shared_calls.bundle_id
             and not record.plan.asks_nobody
             and record.plan.denied is None
         }
 
     async def _deliver(
-        self, sheet: Sheet, place: int, address: Address, records: dict[str, Record], tried: Message | None
+        self, shared_calls: SharedCalls, place: int, address: Address, records: dict[str, Record], tried: Message | None
     ) -> None:
         if tried is not None and tried.message_id is not None:
             return
@@ -97,10 +97,10 @@ class BundleActivities:
         shown = {each: record for each, record in there.items() if self._belongs(record)}
         if tried is not None:  # it may have arrived, with those that have ended since: it is found under its uuid
             shown = {each: record for each, record in there.items() if may_be_bundled(record.plan, self._wording)}
-        content = await self._card(sheet, shown, is_new=True) if shown else None
+        content = await self._card(shared_calls, shown, is_new=True) if shown else None
         if content is None:
             return
-        slot = bundle_slot(sheet.bundle_id, place)
+        slot = bundle_slot(shared_calls.bundle_id, place)
         await self._ledger.intend(slot, address=address, after_end=True)
         sent = await self._feishu.send(address, "interactive", content, uuid=slot.uuid)
         # The moment a message id is known it is in the ledger; being cut off just now must not lose it.
@@ -110,26 +110,26 @@ class BundleActivities:
         """Whether a call is to be decided on the shared card: it is open, has no card of its own, and can be read."""
         return record.outcome is None and not _is_apart(record) and may_be_bundled(record.plan, self._wording)
 
-    async def _bring(self, sheet: Sheet, message: Message, records: dict[str, Record]) -> None:
+    async def _bring(self, shared_calls: SharedCalls, message: Message, records: dict[str, Record]) -> None:
         on_it = {each: record for each, record in records.items() if message.message_id in _shared_messages(record)}
         if message.message_id is None or not on_it:
             return
         done = all(record.outcome is not None and not _is_frozen(record) for record in on_it.values())
-        content = await self._card(sheet, on_it, is_new=False)
+        content = await self._card(shared_calls, on_it, is_new=False)
         if content is None:
             return
         try:
             await self._feishu.patch(message.message_id, content)
         except FeishuRefused as refused:
-            _log.warning("a card of bundle %s stays as it is: %s", sheet.bundle_id, refused)
+            _log.warning("a card of bundle %s stays as it is: %s", shared_calls.bundle_id, refused)
             return
         if done:
             await self._ledger.shows(message.slot, Shown.FINAL)
 
-    async def _card(self, sheet: Sheet, records: dict[str, Record], *, is_new: bool) -> str | None:
-        members = {member.approval_id: member for member in sheet.members}
+    async def _card(self, shared_calls: SharedCalls, records: dict[str, Record], *, is_new: bool) -> str | None:
+        members = {member.approval_id: member for member in shared_calls.members}
         calls = [await self._call(members[each], record) for each, record in records.items()]
-        return bundle_card(sheet.bundle_id, tuple(calls), self._wording, is_new=is_new)
+        return bundle_card(shared_calls.bundle_id, tuple(calls), self._wording, is_new=is_new)
 
     async def _call(self, member: Member, record: Record) -> BundledCall:
         card_state = CardState(decided=member.decided, progress=member.progress, reviewing=member.reviewing)

@@ -33,12 +33,12 @@ class ReviewActivities:
         )
         assert chain, "a frozen call has a claim"
         assert wait is not None, "a frozen call has a claim"
-        begun = {sight.consent for sight in chain}
-        own = [sight for sight in await self._ledger.sights(approval_id) if sight.consent not in begun]
-        standing = await self._ledger.standing(approval_id)
+        begun = {seen.consent for seen in chain}
+        own = [seen for seen in await self._ledger.attempts_of(approval_id) if seen.consent not in begun]
+        standing = await self._ledger.begun(approval_id)
         root = chain[-1]
         return Examined(
-            sights=(*own, *chain),
+            attempts=(*own, *chain),
             is_known=root.state not in _UNKNOWN,
             did_not_run=root.state == ClaimState.UNKNOWN and standing.nothing_happened,
             waiting=wait.count,

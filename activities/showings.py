@@ -12,7 +12,7 @@ from assent.contracts.decision import Judged, Stage, VerdictKind
 from assent.contracts.deliver import Revision
 from assent.contracts.identity import Identity
 from assent.contracts.plan import Plan
-from assent.contracts.review import Sight
+from assent.contracts.review import SeenAttempt
 from assent.contracts.state import Progress
 from assent.contracts.status import Status
 from assent.payload import sha256
@@ -109,7 +109,7 @@ class Showings:
             called_in=called_in(plan, progress),
             parameters=await self._parameters(plan) if is_open else None,
             reminder=card_state.reminder,
-            reviewing=_ended(await self._ledger.sights(plan.approval_id)) if card_state.reviewing else None,
+            reviewing=_ended(await self._ledger.attempts_of(plan.approval_id)) if card_state.reviewing else None,
         )
 
     async def _parameters(self, plan: Plan) -> dict[str, Any] | None:
@@ -122,13 +122,13 @@ class Showings:
         plan = record.plan
         is_over = record.outcome is not None or card_state.replaced
         content = await self._ledger.result(plan.approval_id)
-        sights = await self._ledger.sights(plan.approval_id)
-        since = max((sight.ended_at for sight in sights if sight.ended_at), default=datetime.now(UTC))
+        seen_attempts = await self._ledger.attempts_of(plan.approval_id)
+        since = max((seen.ended_at for seen in seen_attempts if seen.ended_at), default=datetime.now(UTC))
         showing = ResultShowing(
             plan=plan,
-            status=_ended(sights),
+            status=_ended(seen_attempts),
             content=None if is_over else content,
-            error=_error(sights, content),
+            error=_error(seen_attempts, content),
             content_sha256=_hash_of(record, content),
             deadline=card_state.deadline or since + plan.result_ttl,
             progress=card_state.progress,
@@ -175,12 +175,12 @@ def _attached(file: File | None) -> Attachment | None:
     return Attachment(name=file.name, size=len(file.data), sha256=sha256(file.data)) if file else None
 
 
-def _ended(sights: tuple[Sight, ...]) -> Status:
+def _ended(seen_attempts: tuple[SeenAttempt, ...]) -> Status:
     """How the call ended, as its last attempt tells."""
-    return _ENDS.get(sights[-1].state, Status.FROZEN) if sights else Status.FROZEN
+    return _ENDS.get(seen_attempts[-1].state, Status.FROZEN) if seen_attempts else Status.FROZEN
 
 
-def _error(sights: tuple[Sight, ...], content: bytes | None) -> str | None:
+def _error(seen_attempts: tuple[SeenAttempt, ...], content: bytes | None) -> str | None:
     """What went wrong, unless the result says just that."""
-    error = sights[-1].error if sights else None
+    error = seen_attempts[-1].error if seen_attempts else None
     return None if error is None or content == json.dumps(error).encode("ascii") else error

@@ -87,7 +87,7 @@ class ToolActivities:
         """
         tool, arguments, _ = await self._check(call)
         assert tool.probe is not None, "the manifest says that there is a probe"
-        before = await self._ledger.standing(call.consent)
+        before = await self._ledger.begun(call.consent)
         async with _heartbeat():
             found = await Body(partial(tool.probe, _context(call, attempt=0), **arguments)).end(PROBE_LIMIT)
         if isinstance(found, Raised | TimedOut):

@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus
 from assent.contracts.decision import Judged
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
-from assent.contracts.review import Examined, FrozenCall, LateResult, Sight
+from assent.contracts.review import Examined, FrozenCall, LateResult, SeenAttempt
 from assent.contracts.ruling import Settlement
 from assent.contracts.state import State
 from assent.payload import argument_values
@@ -116,11 +116,11 @@ class Mask:
 
     def examined(self, examined: Examined) -> Examined:
         """What the ledger knows of a frozen call, as people may read it."""
-        return examined.model_copy(update={"sights": tuple(map(self._sight, examined.sights))})
+        return examined.model_copy(update={"attempts": tuple(map(self._sight, examined.attempts))})
 
-    def _sight(self, sight: Sight) -> Sight:
-        late = tuple(map(self._late, sight.late))
-        return sight.model_copy(update={"error": self._said(sight.error), "late": late})
+    def _sight(self, seen: SeenAttempt) -> SeenAttempt:
+        late = tuple(map(self._late, seen.late))
+        return seen.model_copy(update={"error": self._said(seen.error), "late": late})
 
     def _late(self, late: LateResult) -> LateResult:
         return late.model_copy(update={"content": self._json(late.content), "error": self._said(late.error)})

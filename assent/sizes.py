@@ -29,7 +29,7 @@ CARDS = 64 * 1024
 """The messages of all cards that an approval sent and remembers."""
 STANDING = 32 * 1024
 """What a call tells the bundle whose card it shares, and the other way round."""
-SHEET = 768 * 1024
+BUNDLE = 768 * 1024
 """What a bundle keeps of all its calls, though of each it keeps whether it has ended."""
 BATCH = 256 * 1024
 """What is written into the audit at once, though one entry goes in any case."""

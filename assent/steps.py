@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from assent import names
 from assent.contracts.audit import AuditBatch
-from assent.contracts.bundles import BundleDelivered, BundleShown, Sheet
+from assent.contracts.bundles import BundleDelivered, BundleShown, SharedCalls
 from assent.contracts.conclude import Announcement, Conclusion, Recorded
 from assent.contracts.deliver import Delivered, Delivery, Revision
 from assent.contracts.execute import Closing, Report, ToolCall
@@ -49,8 +49,8 @@ RECORD = Step(names.RECORD, Conclusion, Recorded)
 ANNOUNCE = Step(names.ANNOUNCE, Announcement, type(None))
 DELIVER = Step(names.DELIVER, Delivery, Delivered)
 SHOW = Step(names.SHOW, Revision, type(None))
-DELIVER_BUNDLE = Step(names.DELIVER_BUNDLE, Sheet, BundleDelivered)
-SHOW_BUNDLE = Step(names.SHOW_BUNDLE, Sheet, BundleShown)
+DELIVER_BUNDLE = Step(names.DELIVER_BUNDLE, SharedCalls, BundleDelivered)
+SHOW_BUNDLE = Step(names.SHOW_BUNDLE, SharedCalls, BundleShown)
 EXAMINE = Step(names.EXAMINE, Examination, Examined)
 RULE = Step(names.RULE, Examination, Ruled)
 TELL = Step(names.TELL, Telling, Told)

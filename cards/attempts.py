@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from assent.contracts.review import Examined, FrozenCall, LateResult, Sight
+from assent.contracts.review import Examined, FrozenCall, LateResult, SeenAttempt
 from assent.safe import markdown as escaped
 from assent.safe import one_line, shortened
 from cards.arguments import written
@@ -37,56 +37,56 @@ TIGHT = Room(words=200, earlier=0, late=1)
 
 def may_go_on(examined: Examined) -> bool:
     """Whether the tool's own code is not known to have ended, so that the call may still take effect."""
-    return not examined.sights or not all(sight.body_ended for sight in examined.sights)
+    return not examined.attempts or not all(seen.body_ended for seen in examined.attempts)
 
 
 def reported(frozen: FrozenCall, examined: Examined, wording: Wording, room: Room) -> list[Element]:
     """What the worker last reported, and folded what was reported before."""
-    *earlier, last = examined.sights or (None,)
+    *earlier, last = examined.attempts or (None,)
     shown: list[Element] = []
     if frozen.error and not (last and last.error == frozen.error):
         shown += said("card.error", frozen.error, wording, room.words)
     if last is not None:
         shown += _last(last, wording, room)
-    known = [sight for sight in earlier if sight is not None]
+    known = [seen for seen in earlier if seen is not None]
     return [*shown, _earlier(known, wording, room)] if known else shown
 
 
-def _last(sight: Sight, wording: Wording, room: Room) -> list[Element]:
-    rows = [row(wording("card.attempt"), div(str(sight.attempt)))]
-    if sight.worker:
-        rows.append(row(wording("card.worker"), div(one_line(shortened(sight.worker, _WORKER_CHARACTERS)))))
-    if sight.began_at:
-        rows.append(row(wording("card.began"), markdown(local_time(sight.began_at))))
-    if sight.ended_at:
-        rows.append(row(wording("card.ended"), markdown(local_time(sight.ended_at))))
-    if sight.error:
-        rows += said("card.sight_error", sight.error, wording, room.words)
-    rows.append(row(wording("card.body"), div(wording("card.body_ended" if sight.body_ended else "card.body_unknown"))))
+def _last(seen: SeenAttempt, wording: Wording, room: Room) -> list[Element]:
+    rows = [row(wording("card.attempt"), div(str(seen.attempt)))]
+    if seen.worker:
+        rows.append(row(wording("card.worker"), div(one_line(shortened(seen.worker, _WORKER_CHARACTERS)))))
+    if seen.began_at:
+        rows.append(row(wording("card.began"), markdown(local_time(seen.began_at))))
+    if seen.ended_at:
+        rows.append(row(wording("card.ended"), markdown(local_time(seen.ended_at))))
+    if seen.error:
+        rows += said("card.sight_error", seen.error, wording, room.words)
+    rows.append(row(wording("card.body"), div(wording("card.body_ended" if seen.body_ended else "card.body_unknown"))))
     return rows
 
 
-def _earlier(sights: list[Sight], wording: Wording, room: Room) -> Element:
+def _earlier(seen_attempts: list[SeenAttempt], wording: Wording, room: Room) -> Element:
     inside: list[Element] = []
-    hidden = max(0, len(sights) - room.earlier)
-    for sight in sights[hidden:]:
-        inside.append(markdown(_on_one_line(sight), text_size="notation"))
-        inside += paragraph(sight.error or "", _EARLIER_BYTES, wording, "grey").elements
+    hidden = max(0, len(seen_attempts) - room.earlier)
+    for seen in seen_attempts[hidden:]:
+        inside.append(markdown(_on_one_line(seen), text_size="notation"))
+        inside += paragraph(seen.error or "", _EARLIER_BYTES, wording, "grey").elements
     if hidden:
         inside.append(div(wording("card.more_attempts", count=str(hidden)), text_color="grey"))
-    return panel(markdown(wording("card.earlier_attempts", count=str(len(sights)))), inside)
+    return panel(markdown(wording("card.earlier_attempts", count=str(len(seen_attempts)))), inside)
 
 
-def _on_one_line(sight: Sight) -> str:
+def _on_one_line(seen: SeenAttempt) -> str:
     """Which attempt, by which worker, from when to when; the same in every language."""
-    worker = escaped(shortened(sight.worker, _EARLIER_WORKER_CHARACTERS)) if sight.worker else "–"
-    began, ended = (local_time(at) if at else "…" for at in (sight.began_at, sight.ended_at))
-    return f"**{sight.attempt}** · {worker} · {began} – {ended}"
+    worker = escaped(shortened(seen.worker, _EARLIER_WORKER_CHARACTERS)) if seen.worker else "–"
+    began, ended = (local_time(at) if at else "…" for at in (seen.began_at, seen.ended_at))
+    return f"**{seen.attempt}** · {worker} · {began} – {ended}"
 
 
 def late_truths(examined: Examined, wording: Wording, room: Room) -> list[Element]:
     """What attempts that had been given up on said in the end."""
-    found = sorted((late for sight in examined.sights for late in sight.late), key=lambda late: late.at)
+    found = sorted((late for seen in examined.attempts for late in seen.late), key=lambda late: late.at)
     hidden = max(0, len(found) - room.late)
     inside = [element for late in found[hidden:] for element in _late(late, wording, room)]
     if hidden:

@@ -1,7 +1,7 @@
 """remember: what was planned, who decided, what ran and how it ended, in SQL."""
 
 from ledger.approvals import Open
-from ledger.attempts import Holder, Standing
+from ledger.attempts import BegunAttempts, Holder
 from ledger.claims import Beginning, Ending, Right
 from ledger.database import Ledger
 from ledger.errors import LedgerError, OutOfReach, Refused, is_refusal
@@ -30,7 +30,7 @@ __all__ = [
     "Right",
     "Shown",
     "Slot",
-    "Standing",
+    "BegunAttempts",
     "Twin",
     "bundle_slot",
     "is_refusal",

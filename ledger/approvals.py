@@ -142,8 +142,8 @@ async def register(
     return Prepared(plan=plan, refused=refused)
 
 
-async def settle(connection: Connection, conclusion: Conclusion) -> Outcome:
-    """Conclusion how an approval ended, and return the ending that stands: the first one, whatever is said later.
+async def conclude(connection: Connection, conclusion: Conclusion) -> Outcome:
+    """Record how an approval ended, and return the ending that stands: the first one, whatever is said later.
 
     An ending without an execution closes the claim, so that it stays true; where there is a claim already, the claim
     knows better than the ending.
@@ -274,7 +274,7 @@ async def end_gone(connection: Connection, approval_id: str, why: str, now: date
         edit=plan.edit if plan else None,
         rule=plan.rule if plan else None,
     )
-    ended = await settle(connection, Conclusion(outcome=outcome, entries=(), judged=(), closed_at=now))
+    ended = await conclude(connection, Conclusion(outcome=outcome, entries=(), judged=(), closed_at=now))
     if ended.status in (Status.CANCELLED, Status.FAILED):
         entry = AuditEntry(
             event=AuditEvent.CANCEL,

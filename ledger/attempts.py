@@ -62,7 +62,7 @@ class Begun(Frozen):
         return over and (in_flight is None or now > self.began_at + in_flight)
 
 
-class Standing(Frozen):
+class BegunAttempts(Frozen):
     """What all attempts to make a call, under whichever consent, let be said of it."""
 
     begun: tuple[Begun, ...]
@@ -142,7 +142,7 @@ async def chain_of(connection: Connection, consent: str) -> list[Row]:
     return chain
 
 
-async def standing_of(connection: Connection, consent: str) -> Standing:
+async def begun_of(connection: Connection, consent: str) -> BegunAttempts:
     """What is known of a call's attempts at this moment, by the database's clock."""
     consents = [claim.consent for claim in await chain_of(connection, consent)]
     rows = (await connection.execute(_OF_CLAIMS, {"consents": consents})).all()
@@ -155,7 +155,7 @@ async def standing_of(connection: Connection, consent: str) -> Standing:
         )
         for row in rows
     )
-    return Standing(begun=begun, now=await database_now(connection))
+    return BegunAttempts(begun=begun, now=await database_now(connection))
 
 
 def held(holder: Holder, now: datetime) -> dict[str, Any]:

@@ -164,7 +164,7 @@ async def _refused_retry(connection: Connection, call: ToolCall, retried: str) -
     if root is None or root.state in (ClaimState.FAILED, ClaimState.CLOSED):
         return _not_begun(_NOTHING_TO_RETRY)
     if root.state == ClaimState.UNKNOWN and not call.retry_safe:
-        standing = await attempts.standing_of(connection, retried)
+        standing = await attempts.begun_of(connection, retried)
         return None if standing.nothing_happened else _not_begun(_NOT_CERTAIN)
     return None
 
@@ -229,7 +229,7 @@ async def _with_the_others(connection: Connection, call: ToolCall, ending: Endin
     """What an attempt's end says of the call: "it failed" only if no other attempt may have taken effect."""
     if ending.state is not ClaimState.FAILED:
         return ending
-    standing = await attempts.standing_of(connection, call.consent)
+    standing = await attempts.begun_of(connection, call.consent)
     if standing.nothing_happened:
         return ending
     error = storable(f"{ending.error}; {_EARLIER}" if ending.error else _EARLIER)

@@ -25,7 +25,7 @@ from assent.contracts.prepare import Prepared
 from assent.contracts.quotas import NO_LIMITS, Limits
 from assent.contracts.release import Release
 from assent.contracts.request import Request
-from assent.contracts.review import Examination, ReviewRecord, Sight, Telling, Told
+from assent.contracts.review import Examination, ReviewRecord, SeenAttempt, Telling, Told
 from assent.contracts.ruling import Ruled, Settlement
 from assent.contracts.state import State
 from assent.contracts.values import Surface
@@ -117,8 +117,8 @@ class Ledger:
         """What was prepared for a request before, if anything was."""
         return await self._engine.write(approvals.stored, request.approval_id, request.sha256)
 
-    async def settle(self, conclusion: Conclusion) -> Outcome:
-        return await self._sealing(self._engine.write(approvals.settle, conclusion))
+    async def conclude(self, conclusion: Conclusion) -> Outcome:
+        return await self._sealing(self._engine.write(approvals.conclude, conclusion))
 
     async def plan(self, approval_id: str, payload_sha256: str | None = None) -> Plan | None:
         """The plan that stands; or the newest one with that hash."""
@@ -234,9 +234,9 @@ class Ledger:
     async def body_ended(self, holder: attempts.Holder) -> None:
         await self._engine.write(attempts.ended, holder)
 
-    async def standing(self, consent: str) -> attempts.Standing:
+    async def begun(self, consent: str) -> attempts.BegunAttempts:
         """What all attempts to make a consent's call, whoever began them, let be said of it."""
-        return await self._engine.read(attempts.standing_of, consent)
+        return await self._engine.read(attempts.begun_of, consent)
 
     async def twin(self, payload_sha256: str, namespace: str, requester: Identity) -> requesters.Twin | None:
         return await self._engine.read(requesters.twin_of, payload_sha256, namespace, requester)
@@ -295,10 +295,10 @@ class Ledger:
 
     # Reviews
 
-    async def sights(self, approval_id: str) -> tuple[Sight, ...]:
-        return await self._engine.read(reviews.sights, approval_id)
+    async def attempts_of(self, approval_id: str) -> tuple[SeenAttempt, ...]:
+        return await self._engine.read(reviews.attempts_of, approval_id)
 
-    async def chain_sights(self, consent: str) -> tuple[Sight, ...]:
+    async def chain_sights(self, consent: str) -> tuple[SeenAttempt, ...]:
         return await self._engine.read(reviews.chain_sights, consent)
 
     async def rule(self, examination: Examination, namespace: str | None = None) -> Ruled:

@@ -12,7 +12,7 @@ from assent.content import Content, storable
 from assent.contracts.audit import AuditEntry, AuditEvent
 from assent.contracts.execute import Report, ReportKind, ToolCall
 from assent.contracts.plan import Plan
-from assent.contracts.review import Examination, LateResult, Retry, Sight
+from assent.contracts.review import Examination, LateResult, Retry, SeenAttempt
 from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind, Settlement
 from assent.contracts.values import Frozen, Surface
 from ledger import attempts, audit
@@ -134,19 +134,19 @@ class Untold(Begun):
     """A call that is settled, while somebody may not have been told."""
 
 
-async def sights(connection: Connection, approval_id: str) -> tuple[Sight, ...]:
+async def attempts_of(connection: Connection, approval_id: str) -> tuple[SeenAttempt, ...]:
     """What the ledger knows of the attempts to make an approval's call, in order: of many, the newest."""
     rows = await connection.execute(_OF_APPROVAL, {"of": approval_id})
     return tuple([await _sight(connection, row) for row in reversed(rows.all())])
 
 
-async def chain_sights(connection: Connection, consent: str) -> tuple[Sight, ...]:
+async def chain_sights(connection: Connection, consent: str) -> tuple[SeenAttempt, ...]:
     """What the ledger knows of every consent under which a frozen call was begun, whosever it was; the last decides."""
     found = [await _sight(connection, claim) for claim in await attempts.chain_of(connection, consent)]
     if len(found) <= _MOST_SIGHTS:
         return tuple(found)
     newest = found[-_MOST_SIGHTS // 2 :]  # and of those before, the ones that may go on
-    return tuple(([sight for sight in found[: -len(newest)] if not sight.body_ended])[-len(newest) :] + newest)
+    return tuple(([seen for seen in found[: -len(newest)] if not seen.body_ended])[-len(newest) :] + newest)
 
 
 class Wait(Frozen):
@@ -291,7 +291,7 @@ async def _move(connection: Connection, root: Row, examination: Examination) -> 
     elif ruling is not None:
         found = {"state": ClaimState.FAILED, "error": storable(ruling.reason)}
     elif report is not None and report.kind is ReportKind.NOT_EXECUTED:
-        standing = await attempts.standing_of(connection, root.consent)
+        standing = await attempts.begun_of(connection, root.consent)
         if standing.attempts != report.attempts or standing.something_happened:
             return False
         found = {"state": ClaimState.FAILED, "error": storable(report.reason)}
@@ -361,10 +361,10 @@ def _settlement(examination: Examination, kind: RulingKind, claim: Row) -> Settl
     )
 
 
-async def _sight(connection: Connection, claim: Row) -> Sight:
+async def _sight(connection: Connection, claim: Row) -> SeenAttempt:
     late = (await connection.execute(_NEWEST_LATE, {"consent": claim.consent})).all()
     begun = await attempts.of_claim(connection, claim.consent)
-    return Sight(
+    return SeenAttempt(
         consent=claim.consent,
         state=claim.state,
         attempt=claim.attempt,

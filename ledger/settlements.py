@@ -8,7 +8,7 @@ from sqlalchemy import CTE, bindparam, exists, func, select, text, update
 
 from assent.contracts.audit import AuditEntry, AuditEvent
 from assent.contracts.execute import ReportKind
-from assent.contracts.review import FrozenStanding, Told
+from assent.contracts.review import FrozenApproval, Told
 from assent.contracts.ruling import Ruling, RulingKind, Settlement
 from assent.contracts.status import Status
 from assent.contracts.values import Surface
@@ -181,7 +181,7 @@ async def note(connection: Connection, approval_id: str) -> None:
     await audit.append(connection, approval_id, [AuditEntry.model_validate_json(row.entry)])
 
 
-async def frozen(connection: Connection, approval_id: str) -> FrozenStanding | None:
+async def frozen(connection: Connection, approval_id: str) -> FrozenApproval | None:
     """Where an approval stands whose call may have happened, or may have until it was settled; None for any other."""
     own = await claim_of(connection, approval_id)
     root = await root_of(connection, approval_id)
@@ -191,7 +191,7 @@ async def frozen(connection: Connection, approval_id: str) -> FrozenStanding | N
     if not is_open and await settlement_of(connection, approval_id) is None:
         return None
     asked_by = await connection.execute(_ASKED_BY, {"root": root.consent})
-    return FrozenStanding(idempotency_key=root.idempotency_key, asked_by=tuple(sorted(asked_by.scalars())))
+    return FrozenApproval(idempotency_key=root.idempotency_key, asked_by=tuple(sorted(asked_by.scalars())))
 
 
 async def waiting(connection: Connection, root: str, after: str = "", limit: int = BATCH) -> list[str]:

@@ -16,7 +16,7 @@ from assent.api.problems import Problem
 _VIEWER = Path(__file__).with_name("swagger")
 _REFERENCE = "#/components/schemas/"
 _HEADERS = {
-    # React sets styles by script, which the policy allows; images in the style sheet are part of it.
+    # React sets styles by script, which the policy allows; images in the style shared_calls are part of it.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",

@@ -81,7 +81,7 @@ async def settle(approval_id: ApprovalId, told: NewRuling, context: TheContext, 
 
 async def _refuse_own(context: ApiContext, agent: Agent, approval_id: str) -> None:
     """Refuse a token that asked for the call, or for another one that gets the same answer."""
-    if agent.principal in (await context.door.frozen_standing(approval_id)).asked_by:
+    if agent.principal in (await context.door.frozen_approval(approval_id)).asked_by:
         raise NotAllowed(f"the token {agent.name!r} asked for this call, so it may not settle it.")
 
 
@@ -98,7 +98,7 @@ async def settlement(
     if settled is None:
         try:
             if state.status is not Status.FROZEN:
-                await context.door.frozen_standing(approval_id)
+                await context.door.frozen_approval(approval_id)
             settled = await in_time(context, context.door.settlement(approval_id), wait) if wait else None
         except NotFrozen as error:
             raise Refusal(problem(Code.NO_SETTLEMENT, str(error), approval_id=approval_id)) from None

@@ -105,7 +105,7 @@ async def _end_if_gone(client: Client, ledger: Ledger, found: Open) -> None:
         return
     if status is WorkflowExecutionStatus.COMPLETED:  # it is told already, and the ledger was out of reach
         now = datetime.now(UTC)
-        ended = await ledger.settle(Conclusion(outcome=await workflow.result(), entries=(), judged=(), closed_at=now))
+        ended = await ledger.conclude(Conclusion(outcome=await workflow.result(), entries=(), judged=(), closed_at=now))
     else:
         how = status.name.lower().replace("_", " ") if status else "forgotten"
         known = await ledger.end_gone(found.approval_id, f"its workflow was {how} in Temporal before it had ended")

@@ -11,7 +11,7 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from assent import names, sizes
-    from assent.contracts.bundles import BundleAsked, BundleDelivered, BundleShown, Carded, Member, Sheet
+    from assent.contracts.bundles import BundleAsked, BundleDelivered, BundleShown, Carded, Member, SharedCalls
     from assent.steps import DELIVER_BUNDLE, SHOW_BUNDLE
     from workflows.reading import read
     from workflows.steps import AT_ONCE, LOCAL, ONCE, OUTBOUND, take
@@ -87,14 +87,14 @@ class BundleWorkflow:
 
     async def _delivered_at_once(self) -> BundleDelivered | None:
         try:
-            return await take(DELIVER_BUNDLE, self._sheet, LOCAL, within=AT_ONCE, retry=ONCE)
+            return await take(DELIVER_BUNDLE, self._shared_calls, LOCAL, within=AT_ONCE, retry=ONCE)
         except FailureError:
             self._news = True  # what is found there then may no longer be how they stand
             return None
 
     async def _delivered(self) -> BundleDelivered:
         try:
-            return await take(DELIVER_BUNDLE, self._sheet, OUTBOUND, within=_FINDABLE)
+            return await take(DELIVER_BUNDLE, self._shared_calls, OUTBOUND, within=_FINDABLE)
         except FailureError:
             return BundleDelivered()
 
@@ -125,7 +125,7 @@ class BundleWorkflow:
 
     async def _shown(self) -> BundleShown:
         try:
-            return await take(SHOW_BUNDLE, self._sheet, OUTBOUND, within=_CHANGEABLE)
+            return await take(SHOW_BUNDLE, self._shared_calls, OUTBOUND, within=_CHANGEABLE)
         except FailureError:
             return BundleShown(open=self._ids)
 
@@ -138,15 +138,15 @@ class BundleWorkflow:
             BundleAsked(
                 bundle_id=self._bundle_id,
                 approval_ids=self._ids,
-                members=self._sheet.members,
+                members=self._shared_calls.members,
                 sent_at=self._sent_at,
             )
         )
 
     @property
-    def _sheet(self) -> Sheet:
+    def _shared_calls(self) -> SharedCalls:
         members = (self._members.get(each) or Member(approval_id=each) for each in self._ids)
-        return Sheet(bundle_id=self._bundle_id, members=tuple(members))
+        return SharedCalls(bundle_id=self._bundle_id, members=tuple(members))
 
     # Talking to the calls
 
@@ -161,7 +161,7 @@ class BundleWorkflow:
             return
         if member.approval_id in self._ids:
             others = (each for key, each in self._members.items() if key != member.approval_id)
-            room = min(sizes.STANDING, sizes.SHEET - sizes.total(others))
+            room = min(sizes.STANDING, sizes.BUNDLE - sizes.total(others))
             if sizes.size(member) > room:  # the card shows how far it has come without naming everybody
                 member = member.model_copy(update={"progress": None, "decided": None})
             self._members[member.approval_id] = member

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
-    from assent.contracts.review import Examined, FrozenCall, Sight
+    from assent.contracts.review import Examined, FrozenCall, SeenAttempt
     from assent.contracts.ruling import Settlement
     from assent.contracts.state import State
     from assent.masking import MASK, Mask
@@ -95,13 +95,13 @@ def review_page(frozen: FrozenCall, examined: Examined, settled: Settlement | No
         "Probed": f"{frozen.probes} times" if frozen.has_probe else "there is no probe",
     }
     page = [head, "", *_table(rows), "", "### What the ledger says", ""]
-    for sight in examined.sights:
-        page += [*_table(_sight_rows(sight)), ""]
+    for seen in examined.attempts:
+        page += [*_table(_attempt_rows(seen)), ""]
         page += [
             f"- **It ended after all**, at {late.at}: {_cell(late.state)} {_cell(late.content or late.error or '')}"
-            for late in sight.late
+            for late in seen.late
         ]
-    if settled is None and not all(sight.body_ended for sight in examined.sights):
+    if settled is None and not all(seen.body_ended for seen in examined.attempts):
         page += ["", "**The worker that ran it is not known to be dead: the call may still take effect.**"]
     return "\n".join(page)
 
@@ -113,16 +113,16 @@ def _also_waiting(examined: Examined) -> str | None:
     return (f"{others}: {names}, …" if others > len(examined.joined) else names) or None
 
 
-def _sight_rows(sight: Sight) -> dict[str, object]:
+def _attempt_rows(seen: SeenAttempt) -> dict[str, object]:
     return {
-        "Consent": sight.consent,
-        "State": sight.state,
-        "Attempt": sight.attempt,
-        "Worker": sight.worker,
-        "Began": sight.began_at,
-        "Ended": sight.ended_at,
-        "Error": sight.error,
-        "The tool's code": "has ended" if sight.body_ended else "is not known to have ended",
+        "Consent": seen.consent,
+        "State": seen.state,
+        "Attempt": seen.attempt,
+        "Worker": seen.worker,
+        "Began": seen.began_at,
+        "Ended": seen.ended_at,
+        "Error": seen.error,
+        "The tool's code": "has ended" if seen.body_ended else "is not known to have ended",
     }
 
 

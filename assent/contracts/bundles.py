@@ -32,7 +32,7 @@ class BundleAsked(Frozen):
     """Since when their card is there."""
 
 
-class Sheet(Frozen):
+class SharedCalls(Frozen):
     """Input of *deliver_bundle* and *show_bundle*: the calls of one card."""
 
     bundle_id: str

@@ -47,7 +47,7 @@ class FrozenCall(Frozen):
         return cls(call=call, has_cards=bool(plan.addresses), **{name: getattr(plan, name) for name in shared}, **known)
 
 
-class Sight(Frozen):
+class SeenAttempt(Frozen):
     """What the ledger knows of one attempt to make a frozen call."""
 
     consent: str
@@ -96,7 +96,7 @@ class Retry(Frozen):
 class Examined(Frozen):
     """What the ledger knows of a frozen call."""
 
-    sights: tuple[Sight, ...] = ()
+    attempts: tuple[SeenAttempt, ...] = ()
     """Every attempt to make it, in order."""
     is_known: bool = False
     """Whether it has been found out what became of it."""
@@ -130,7 +130,7 @@ class Told(Frozen):
     """Where the rest begins, if there may be one."""
 
 
-class FrozenStanding(Frozen):
+class FrozenApproval(Frozen):
     """Where an approval stands whose call may have happened."""
 
     idempotency_key: str
@@ -143,7 +143,7 @@ class ReviewRecord(Frozen):
     """What is on record of the review of an approval's call."""
 
     payload_sha256: str
-    frozen: FrozenStanding | None = None
+    frozen: FrozenApproval | None = None
     """Where it stands, if its call may have happened, or might have until that was settled."""
     settlement: Settlement | None = None
 

@@ -37,7 +37,7 @@ from assent.contracts.policy import Policy
 from assent.contracts.quotas import AgentLimits
 from assent.contracts.recall import LateDecision, Recall, Recalled, RecallKind
 from assent.contracts.request import Request
-from assent.contracts.review import FrozenStanding
+from assent.contracts.review import FrozenApproval
 from assent.contracts.ruling import Ruled, Ruling, Settlement
 from assent.contracts.signals import VerdictQuestion, Withdrawal
 from assent.contracts.state import State
@@ -102,7 +102,7 @@ class TemporalDoor:
         """The same; for who cannot read the ledger, who settled it and how, without the content and the words."""
         return await self._reviews.was_settled(approval_id)
 
-    async def frozen_standing(self, approval_id: str) -> FrozenStanding:
+    async def frozen_approval(self, approval_id: str) -> FrozenApproval:
         """Where an approval stands whose call may have happened. Raises NotFrozen where there is no such question."""
         return await self._reviews.standing(approval_id)
 

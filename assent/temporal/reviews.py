@@ -23,7 +23,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from assent import names
 from assent.client.door import FrozenReview
 from assent.contracts.recall import Recall, Recalled, RecallKind
-from assent.contracts.review import Examined, FrozenCall, FrozenStanding, ReviewRecord
+from assent.contracts.review import Examined, FrozenApproval, FrozenCall, ReviewRecord
 from assent.contracts.ruling import Ruled, RuledKind, Ruling, Settlement
 from assent.errors import AssentError, NotFrozen, RulingRefused, Unavailable
 from assent.temporal import search
@@ -50,7 +50,7 @@ class Review(NamedTuple):
     @property
     def may_go_on(self) -> bool:
         """Whether the tool's own code is not known to have ended, so that the call may still take effect."""
-        return not self.examined.sights or not all(sight.body_ended for sight in self.examined.sights)
+        return not self.examined.attempts or not all(seen.body_ended for seen in self.examined.attempts)
 
 
 class TemporalReviews:
@@ -119,7 +119,7 @@ class TemporalReviews:
     async def _whole(self, settlement: Settlement, approval_id: str) -> Settlement:
         return await self._ledger.settled(approval_id) or settlement if self._ledger.can_read else settlement
 
-    async def standing(self, approval_id: str) -> FrozenStanding:
+    async def standing(self, approval_id: str) -> FrozenApproval:
         """Where an approval stands whose call may have happened. Raises NotFrozen where there is no such question."""
         if standing := (await self._known(approval_id)).frozen:
             return standing
@@ -148,7 +148,7 @@ class TemporalReviews:
                 known = await self._known(approval_id)
         return await self._whole(known.settlement, approval_id)
 
-    async def _review_ends(self, standing: FrozenStanding) -> None:
+    async def _review_ends(self, standing: FrozenApproval) -> None:
         """Wait for the end of a review, or for a while; where there is none to wait for, not at all."""
         try:
             async with asyncio.timeout(_LONGEST_WAIT):
@@ -168,7 +168,7 @@ class TemporalReviews:
             raise NotFrozen(approval_id)
         return found
 
-    def _workflow(self, standing: FrozenStanding) -> WorkflowHandle[Any, Any]:
+    def _workflow(self, standing: FrozenApproval) -> WorkflowHandle[Any, Any]:
         return self._client.get_workflow_handle(names.review_workflow(standing.idempotency_key))
 
 

@@ -48,7 +48,7 @@ NOW = datetime.now(UTC)
 
 
 @dataclass
-class Desk:
+class CardSender:
     """The card activities, without the workflows that ask for them."""
 
     ledger: Ledger
@@ -98,7 +98,7 @@ class Desk:
         judged = outcome.pop("judged", ())
         known = {"payload_sha256": made.payload_sha256, "idempotency_key": made.idempotency_key}
         ending = Outcome(approval_id=made.approval_id, status=status, **{**known, **outcome})
-        await self.ledger.settle(Conclusion(outcome=ending, entries=(), judged=judged, closed_at=datetime.now(UTC)))
+        await self.ledger.conclude(Conclusion(outcome=ending, entries=(), judged=judged, closed_at=datetime.now(UTC)))
         await until(lambda: self.cards.finish(made.approval_id))  # a busy machine may need more than its second
 
     async def ran(self, made: Plan, content: Any, state: ClaimState = ClaimState.EXECUTED) -> None:
@@ -108,17 +108,17 @@ class Desk:
         await self.ledger.finish(call, holder, 1, Ending(state=state, content=Content.of(content), error=error))
 
 
-@pytest.fixture(name="desk", scope="module")
-async def _desk(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Desk]:
+@pytest.fixture(name="sender", scope="module")
+async def _sender(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[CardSender]:
     async with AsyncExitStack() as stack:
         chat = await stack.enter_async_context(simulated(limits=False))
-        ledger = Ledger.open(await new_database("sqlite", tmp_path_factory.mktemp("desk")))
+        ledger = Ledger.open(await new_database("sqlite", tmp_path_factory.mktemp("sender")))
         stack.push_async_callback(ledger.dispose)
         await ledger.upgrade()
         await ledger.publish([MARK], NOW)
         feishu = Feishu(app_id=APP["app_id"], app_secret=APP["app_secret"], domain=chat.url)
         stack.push_async_callback(feishu.close)
-        yield Desk(ledger, chat, CardActivities(ledger, feishu, Wording.load()))
+        yield CardSender(ledger, chat, CardActivities(ledger, feishu, Wording.load()))
 
 
 def judged(who: Identity, of: Plan, kind: str = "approve", stage: Stage = Stage.CALL, sha: str | None = None) -> Judged:
@@ -134,53 +134,53 @@ def judged(who: Identity, of: Plan, kind: str = "approve", stage: Stage = Stage.
     )
 
 
-async def test_the_form_is_there_exactly_as_long_as_the_tool_is_the_one_that_was_planned(desk: Desk) -> None:
-    await desk.planned("form-1")
-    assert "Edit the arguments" in await desk.text(await desk.deliver("form-1"))
-    await desk.planned("form-2", manifest_sha256="0" * 64)
-    assert "Edit the arguments" not in await desk.text(await desk.deliver("form-2"))
+async def test_the_form_is_there_exactly_as_long_as_the_tool_is_the_one_that_was_planned(sender: CardSender) -> None:
+    await sender.planned("form-1")
+    assert "Edit the arguments" in await sender.text(await sender.deliver("form-1"))
+    await sender.planned("form-2", manifest_sha256="0" * 64)
+    assert "Edit the arguments" not in await sender.text(await sender.deliver("form-2"))
 
 
-async def test_progress_changes_the_newest_cards_each_time_and_no_others(desk: Desk) -> None:
+async def test_progress_changes_the_newest_cards_each_time_and_no_others(sender: CardSender) -> None:
     two = Approvers(kind=Approvers.Kind.PEOPLE, people=(BEN, CAT, ANN), threshold=3)
-    made = await desk.planned("progress", approvers=two)
-    first = await desk.deliver("progress", progress=Progress(approvers=two))
-    second = await desk.deliver("progress", generation=2, reminder=True, progress=Progress(approvers=two))
-    assert "Still waiting: run mark?" in await desk.text(second)
-    assert "further down" in await desk.text(first)
+    made = await sender.planned("progress", approvers=two)
+    first = await sender.deliver("progress", progress=Progress(approvers=two))
+    second = await sender.deliver("progress", generation=2, reminder=True, progress=Progress(approvers=two))
+    assert "Still waiting: run mark?" in await sender.text(second)
+    assert "further down" in await sender.text(first)
     for count, people in ((1, (BEN,)), (2, (BEN, CAT))):
         approvals = tuple(judged(who, made) for who in people)
         progress = Progress(approvers=two, approvals=approvals, approved=count)
-        await desk.cards.show(Revision(approval_id="progress", progress=progress))
-        assert f"{count} of 3" in await desk.text(second)
-        assert f"{count} of 3" not in await desk.text(first)
-    await desk.cards.show(Revision(approval_id="progress", decided=judged(ANN, made)))
-    assert "It is running now" in await desk.text(second)
-    await desk.ended(made, judged=tuple(judged(who, made) for who in (BEN, CAT, ANN)), content="done")
+        await sender.cards.show(Revision(approval_id="progress", progress=progress))
+        assert f"{count} of 3" in await sender.text(second)
+        assert f"{count} of 3" not in await sender.text(first)
+    await sender.cards.show(Revision(approval_id="progress", decided=judged(ANN, made)))
+    assert "It is running now" in await sender.text(second)
+    await sender.ended(made, judged=tuple(judged(who, made) for who in (BEN, CAT, ANN)), content="done")
     for message in (first, second):
-        text = await desk.text(message)
+        text = await sender.text(message)
         assert "Done." in text
         assert text.count("Approved by <person") == 6  # three people, in English twice: once for whoever has neither
 
 
-async def test_cards_of_the_next_stage_go_elsewhere_and_the_former_ones_say_so(desk: Desk) -> None:
-    made = await desk.planned("stages", addresses=(Address.of(BEN), Address.of(ANN)))
-    places = [await desk.deliver("stages", place=place) for place in (0, 1)]
-    third = await desk.deliver("stages", generation=2, place=0, address=Address.of(CAT))
+async def test_cards_of_the_next_stage_go_elsewhere_and_the_former_ones_say_so(sender: CardSender) -> None:
+    made = await sender.planned("stages", addresses=(Address.of(BEN), Address.of(ANN)))
+    places = [await sender.deliver("stages", place=place) for place in (0, 1)]
+    third = await sender.deliver("stages", generation=2, place=0, address=Address.of(CAT))
     assert third["chat_id"] == "oc_p2p_operator"
     for message in places:
-        assert "for others to decide now" in await desk.text(message)
-    record = await desk.ledger.record("stages")
+        assert "for others to decide now" in await sender.text(message)
+    record = await sender.ledger.record("stages")
     assert record is not None
     assert {each.address for each in record.messages} == {Address.of(BEN), Address.of(ANN), Address.of(CAT)}
-    await desk.ended(made, Status.EXPIRED)
+    await sender.ended(made, Status.EXPIRED)
     for message in (*places, third):
-        assert "Nobody decided in time." in await desk.text(message)
+        assert "Nobody decided in time." in await sender.text(message)
 
 
-async def test_an_edited_call_is_shown_anew_with_what_was_changed(desk: Desk) -> None:
-    made = await desk.planned("edited")
-    first = await desk.deliver("edited")
+async def test_an_edited_call_is_shown_anew_with_what_was_changed(sender: CardSender) -> None:
+    made = await sender.planned("edited")
+    first = await sender.deliver("edited")
     payload = canonical_payload("mark", {**ARGUMENTS, "note": "changed"})
     edit = Edit(
         by=BEN,
@@ -198,95 +198,95 @@ async def test_an_edited_call_is_shown_anew_with_what_was_changed(desk: Desk) ->
             "idempotency_key": "ns:approval:edited:2",
         }
     )
-    stored = await desk.ledger.revise(revised, "event-1")
-    second = await desk.deliver("edited", generation=2)
-    assert "none → changed" in await desk.text(second)
-    assert stored.payload_sha256 in await desk.text(second)
-    assert "further down" in await desk.text(first)
-    await desk.ended(stored, content="done", edit=edit)
+    stored = await sender.ledger.revise(revised, "event-1")
+    second = await sender.deliver("edited", generation=2)
+    assert "none → changed" in await sender.text(second)
+    assert stored.payload_sha256 in await sender.text(second)
+    assert "further down" in await sender.text(first)
+    await sender.ended(stored, content="done", edit=edit)
     for message in (first, second):
-        assert "Ran with changes by" in await desk.text(message)
+        assert "Ran with changes by" in await sender.text(message)
 
 
-async def test_a_result_is_asked_about_on_a_card_of_its_own(desk: Desk) -> None:
-    made = await desk.planned("result", permission=Permission(result=ResultReview.ALWAYS))
-    call = await desk.deliver("result")
-    await desk.ran(made, {"rows": 3})
-    content = await desk.ledger.result("result")
+async def test_a_result_is_asked_about_on_a_card_of_its_own(sender: CardSender) -> None:
+    made = await sender.planned("result", permission=Permission(result=ResultReview.ALWAYS))
+    call = await sender.deliver("result")
+    await sender.ran(made, {"rows": 3})
+    content = await sender.ledger.result("result")
     assert content is not None
-    await desk.cards.show(Revision(approval_id="result", decided=judged(BEN, made), reviewing=True))
-    assert "Its result waits to be released" in await desk.text(call)
-    assert "It ran to its end." in await desk.text(call)
-    asked = await desk.deliver("result", kind=CardKind.RESULT)
-    text = await desk.text(asked)
+    await sender.cards.show(Revision(approval_id="result", decided=judged(BEN, made), reviewing=True))
+    assert "Its result waits to be released" in await sender.text(call)
+    assert "It ran to its end." in await sender.text(call)
+    asked = await sender.deliver("result", kind=CardKind.RESULT)
+    text = await sender.text(asked)
     assert "Release to the agent" in text
     assert sha256(content) in text
-    await desk.cards.show(
+    await sender.cards.show(
         Revision(approval_id="result", progress=Progress(approvers=made.approvers, delegations=((BEN, ANN),)))
     )
-    assert "<at id=ou_requester></at>" in await desk.text(asked)
-    assert "Its result waits to be released" in await desk.text(call)
+    assert "<at id=ou_requester></at>" in await sender.text(asked)
+    assert "Its result waits to be released" in await sender.text(call)
     decisions = (judged(BEN, made), judged(CAT, made, "reject", Stage.RESULT, sha256(content)))
-    await desk.ended(made, judged=decisions, withheld=True, withheld_reason="private")
-    final = await desk.text(asked)
+    await sender.ended(made, judged=decisions, withheld=True, withheld_reason="private")
+    final = await sender.text(asked)
     assert "Withheld by <person id='ou_operator'" in final
     assert "callback" not in final
-    assert "withheld from the agent" in await desk.text(call)
-    record = await desk.ledger.record("result")
+    assert "withheld from the agent" in await sender.text(call)
+    record = await sender.ledger.record("result")
     assert record is not None
     assert {each.slot.kind for each in record.messages} == {MessageKind.CARD, MessageKind.RESULT}
 
 
-async def test_a_large_result_and_a_large_call_each_have_their_file(desk: Desk) -> None:
-    made = await desk.planned("large", {"note": "x" * 60_000}, permission=Permission(result=ResultReview.ALWAYS))
-    await desk.deliver("large")
-    await desk.ran(made, ["row"] * 9000, ClaimState.FAILED)
-    asked = await desk.deliver("large", kind=CardKind.RESULT)
-    assert "Read the attached file" in await desk.text(asked)
-    assert "it broke" in await desk.text(asked)
-    files = [each for each in await desk.chat.messages("oc_team") if each["msg_type"] == "file"]
+async def test_a_large_result_and_a_large_call_each_have_their_file(sender: CardSender) -> None:
+    made = await sender.planned("large", {"note": "x" * 60_000}, permission=Permission(result=ResultReview.ALWAYS))
+    await sender.deliver("large")
+    await sender.ran(made, ["row"] * 9000, ClaimState.FAILED)
+    asked = await sender.deliver("large", kind=CardKind.RESULT)
+    assert "Read the attached file" in await sender.text(asked)
+    assert "it broke" in await sender.text(asked)
+    files = [each for each in await sender.chat.messages("oc_team") if each["msg_type"] == "file"]
     names = [each["content"]["file_name"] for each in files]
     assert len([name for name in names if made.payload_sha256[:12] in name]) == 1
     assert len([name for name in names if "-result-" in name]) == 1
 
 
-async def test_a_card_in_trouble_keeps_no_other_from_being_brought_up_to_date(desk: Desk) -> None:
+async def test_a_card_in_trouble_keeps_no_other_from_being_brought_up_to_date(sender: CardSender) -> None:
     sick, well = (Address(kind=AddressKind.OPEN_ID, id=who) for who in ("ou_approver", "ou_operator"))
-    made = await desk.planned("one-sick", addresses=(sick, well))
-    first, second = [await desk.deliver("one-sick", place=place) for place in (0, 1)]
-    await desk.chat.misbehave({"on": "patch", "kind": "5xx", "match": {"message_id": first["message_id"]}})
+    made = await sender.planned("one-sick", addresses=(sick, well))
+    first, second = [await sender.deliver("one-sick", place=place) for place in (0, 1)]
+    await sender.chat.misbehave({"on": "patch", "kind": "5xx", "match": {"message_id": first["message_id"]}})
     known = {"payload_sha256": made.payload_sha256, "idempotency_key": made.idempotency_key}
     ending = Outcome(approval_id="one-sick", status=Status.EXECUTED, **known)
-    await desk.ledger.settle(Conclusion(outcome=ending, entries=(), judged=(), closed_at=datetime.now(UTC)))
-    assert not await desk.cards.finish("one-sick")
-    assert buttons((await desk.shown(first["message_id"]))["content"])
+    await sender.ledger.conclude(Conclusion(outcome=ending, entries=(), judged=(), closed_at=datetime.now(UTC)))
+    assert not await sender.cards.finish("one-sick")
+    assert buttons((await sender.shown(first["message_id"]))["content"])
     with pytest.raises(ApplicationError, match="internal error"):
-        await desk.cards.show(Revision(approval_id="one-sick"))
-    assert not buttons((await desk.shown(second["message_id"]))["content"])
-    await desk.chat.behave()
-    await until(lambda: desk.cards.finish("one-sick"))
-    assert not buttons((await desk.shown(first["message_id"]))["content"])
+        await sender.cards.show(Revision(approval_id="one-sick"))
+    assert not buttons((await sender.shown(second["message_id"]))["content"])
+    await sender.chat.behave()
+    await until(lambda: sender.cards.finish("one-sick"))
+    assert not buttons((await sender.shown(first["message_id"]))["content"])
 
 
-async def test_a_card_is_sent_once_however_often_it_is_asked_for(desk: Desk) -> None:
-    await desk.planned("once", {"note": "y" * 60_000})
-    first = await desk.deliver("once")
-    before = len(await desk.chat.messages())
-    again = await desk.deliver("once")
+async def test_a_card_is_sent_once_however_often_it_is_asked_for(sender: CardSender) -> None:
+    await sender.planned("once", {"note": "y" * 60_000})
+    first = await sender.deliver("once")
+    before = len(await sender.chat.messages())
+    again = await sender.deliver("once")
     assert again["message_id"] == first["message_id"]
-    assert len(await desk.chat.messages()) == before
+    assert len(await sender.chat.messages()) == before
 
 
-async def test_nothing_is_sent_for_what_has_ended(desk: Desk) -> None:
-    made = await desk.planned("over")
-    await desk.ended(made, Status.CANCELLED)
+async def test_nothing_is_sent_for_what_has_ended(sender: CardSender) -> None:
+    made = await sender.planned("over")
+    await sender.ended(made, Status.CANCELLED)
     for kind in CardKind:
-        delivered = await desk.cards.deliver(Delivery(approval_id="over", kind=kind))
+        delivered = await sender.cards.deliver(Delivery(approval_id="over", kind=kind))
         assert (delivered.message_id, delivered.refused) == (None, None)
 
 
-async def test_a_remembered_decision_is_told_of_once_and_can_be_revoked_there(desk: Desk) -> None:
-    made = await desk.planned("granted")
+async def test_a_remembered_decision_is_told_of_once_and_can_be_revoked_there(sender: CardSender) -> None:
+    made = await sender.planned("granted")
     grant = Grant(
         grant_id="grant-1",
         scope=Remember.EXACT,
@@ -301,28 +301,28 @@ async def test_a_remembered_decision_is_told_of_once_and_can_be_revoked_there(de
         manifest_sha256=MARK.shown_sha256,
         risk=Risk.MEDIUM,
     )
-    made = await desk.planned("granted-2", grant=grant)
-    before = len(await desk.chat.messages("oc_team"))
-    await desk.ended(made, grant_id="grant-1", content="done")
-    await desk.cards.show(Revision(approval_id="granted-2"))
-    sent = (await desk.chat.messages("oc_team"))[before:]
+    made = await sender.planned("granted-2", grant=grant)
+    before = len(await sender.chat.messages("oc_team"))
+    await sender.ended(made, grant_id="grant-1", content="done")
+    await sender.cards.show(Revision(approval_id="granted-2"))
+    sent = (await sender.chat.messages("oc_team"))[before:]
     assert len(sent) == 1
-    text = await desk.text(sent[0])
+    text = await sender.text(sent[0])
     assert "let through by a decision of" in text
     assert '"revoke": "grant-1"' in text
     assert "approve" not in {each.get("name") for each in sent[0]["content"]["body"]["elements"]}
 
 
-async def test_what_nobody_was_asked_about_without_a_grant_is_told_to_nobody(desk: Desk) -> None:
-    made = await desk.planned("auto")
-    before = len(await desk.chat.messages())
-    await desk.ended(made, content="done")
-    assert len(await desk.chat.messages()) == before
+async def test_what_nobody_was_asked_about_without_a_grant_is_told_to_nobody(sender: CardSender) -> None:
+    made = await sender.planned("auto")
+    before = len(await sender.chat.messages())
+    await sender.ended(made, content="done")
+    assert len(await sender.chat.messages()) == before
 
 
-async def test_those_who_are_called_in_are_named_once_it_is_their_turn(desk: Desk) -> None:
+async def test_those_who_are_called_in_are_named_once_it_is_their_turn(sender: CardSender) -> None:
     soon: dict[str, Any] = {"approvers": Approvers(), "escalate_to": (CAT,)}
-    await desk.planned("early", escalate_at=datetime.now(UTC) + timedelta(hours=1), **soon)
-    await desk.planned("late", escalate_at=datetime.now(UTC) - timedelta(seconds=1), **soon)
-    assert "<at id=ou_operator></at>" not in await desk.text(await desk.deliver("early"))
-    assert "<at id=ou_operator></at>" in await desk.text(await desk.deliver("late"))
+    await sender.planned("early", escalate_at=datetime.now(UTC) + timedelta(hours=1), **soon)
+    await sender.planned("late", escalate_at=datetime.now(UTC) - timedelta(seconds=1), **soon)
+    assert "<at id=ou_operator></at>" not in await sender.text(await sender.deliver("early"))
+    assert "<at id=ou_operator></at>" in await sender.text(await sender.deliver("late"))

@@ -28,7 +28,7 @@ ARGUMENTS = {name: ALL[name] for name in ("to", "amount", "kind", "lines", "note
 
 
 @dataclass
-class Desk:
+class FormPage:
     """Somebody at the page, and the app that their clicks reach."""
 
     platform: Feishu
@@ -47,8 +47,8 @@ class Desk:
         return click
 
 
-@pytest.fixture(name="desk", scope="module")
-async def _desk() -> AsyncIterator[Desk]:
+@pytest.fixture(name="form_page", scope="module")
+async def _form_page() -> AsyncIterator[FormPage]:
     async with webhook() as hook, feishu(Settings(callback_url=hook.url, limits=False)) as platform:
         hook.answers({"toast": {"type": "success", "content": "Received"}})
         async with chromium() as browser:
@@ -56,33 +56,33 @@ async def _desk() -> AsyncIterator[Desk]:
             page = await context.new_page()
             await page.goto(f"{platform.url}/?as=ou_approver&chat=oc_team&lang=en&theme=light")
             await expect(page.locator("body[data-connected=true]")).to_be_visible()
-            yield Desk(platform, hook, page)
+            yield FormPage(platform, hook, page)
 
 
-async def pressed(desk: Desk, shown: Locator, name: str) -> Click:
-    before = len(desk.hook.received)
+async def pressed(form_page: FormPage, shown: Locator, name: str) -> Click:
+    before = len(form_page.hook.received)
     await shown.get_by_role("button", name=name, exact=True).click()
-    await expect(desk.page.get_by_test_id("toast").last).to_have_text("Received")
+    await expect(form_page.page.get_by_test_id("toast").last).to_have_text("Received")
 
     async def heard() -> bool:
-        return len(desk.hook.received) == before + 1
+        return len(form_page.hook.received) == before + 1
 
     await until(heard)  # the toast may still be the one before
-    return await desk.arrived()
+    return await form_page.arrived()
 
 
 def pending(**fields: Any) -> str:
     return card(Showing(plan=plan(ARGUMENTS, tool="order", sensitive=("key",), **fields), parameters=SCHEMA), WORDING)
 
 
-async def test_arguments_are_changed_in_their_fields(desk: Desk) -> None:
-    shown = await desk.card(pending())
+async def test_arguments_are_changed_in_their_fields(form_page: FormPage) -> None:
+    shown = await form_page.card(pending())
     await shown.get_by_text("Edit the arguments").click()
     await shown.get_by_label("to", exact=True).fill("Müller & Söhne")
     await shown.get_by_label("lines", exact=True).fill('[{"item": "Hotel", "count": 2}]')
     await shown.locator("select[data-name=arg_2]").select_option("express")
     await shown.get_by_label("note", exact=True).fill("two\nlines")
-    click = await pressed(desk, shown, "Approve with these changes")
+    click = await pressed(form_page, shown, "Approve with these changes")
     assert click.kind == "edit"
     assert click.fields is not None
     assert "key" not in click.fields
@@ -91,71 +91,71 @@ async def test_arguments_are_changed_in_their_fields(desk: Desk) -> None:
     assert changed == {**ARGUMENTS, **expected, "note": "two lines"}  # a field of one line holds one line
 
 
-async def test_a_form_that_nobody_touched_changes_nothing(desk: Desk) -> None:
-    shown = await desk.card(pending())
+async def test_a_form_that_nobody_touched_changes_nothing(form_page: FormPage) -> None:
+    shown = await form_page.card(pending())
     await shown.get_by_text("Edit the arguments").click()
-    click = await pressed(desk, shown, "Approve with these changes")
+    click = await pressed(form_page, shown, "Approve with these changes")
     assert click.fields is not None
     assert set(click.fields) == set(ARGUMENTS) - {"key"}
     assert typed(SCHEMA, ARGUMENTS, click.fields, ["key"]) == ARGUMENTS
 
 
-async def test_a_dangerous_change_is_asked_about_again(desk: Desk) -> None:
-    shown = await desk.card(pending(risk=Risk.HIGH))
+async def test_a_dangerous_change_is_asked_about_again(form_page: FormPage) -> None:
+    shown = await form_page.card(pending(risk=Risk.HIGH))
     await shown.get_by_text("Edit the arguments").click()
     await shown.get_by_role("button", name="Approve with these changes").click()
-    await expect(desk.page.get_by_test_id("confirm-ok")).to_be_visible()
-    before = len(desk.hook.received)
-    await desk.page.get_by_role("button", name="Cancel", exact=True).click()
-    assert len(desk.hook.received) == before
+    await expect(form_page.page.get_by_test_id("confirm-ok")).to_be_visible()
+    before = len(form_page.hook.received)
+    await form_page.page.get_by_role("button", name="Cancel", exact=True).click()
+    assert len(form_page.hook.received) == before
 
 
-async def test_what_was_typed_survives_that_the_card_changes_meanwhile(desk: Desk) -> None:
-    message_id = await desk.platform.sent(json.loads(pending()))
-    shown = desk.page.locator(f'#messages > [data-message-id="{message_id}"] article.card')
+async def test_what_was_typed_survives_that_the_card_changes_meanwhile(form_page: FormPage) -> None:
+    message_id = await form_page.platform.sent(json.loads(pending()))
+    shown = form_page.page.locator(f'#messages > [data-message-id="{message_id}"] article.card')
     await shown.get_by_text("Edit the arguments").click()
     await shown.get_by_label("to", exact=True).fill("half typ")
-    await desk.platform.patch(message_id, json.loads(pending(warnings=("Somebody else approved.",))))
+    await form_page.platform.patch(message_id, json.loads(pending(warnings=("Somebody else approved.",))))
     await expect(shown).to_contain_text("Somebody else approved.")
     await expect(shown.get_by_label("to", exact=True)).to_have_value("half typ")
 
 
-async def test_the_decision_is_passed_on_to_a_person_of_the_chat(desk: Desk) -> None:
-    shown = await desk.card(pending())
+async def test_the_decision_is_passed_on_to_a_person_of_the_chat(form_page: FormPage) -> None:
+    shown = await form_page.card(pending())
     await shown.get_by_text("Let somebody else decide").click()
     picker = shown.locator("select[data-name=delegate_to]")
     offered = await picker.locator("option").all_inner_texts()
     assert offered == ["Choose a person", "Han Meimei", "Li Lei", "Wang Fang", "Chen Jing"]
     await shown.get_by_role("button", name="Pass it on").click()
-    await expect(desk.page.get_by_test_id("toast").last).to_have_text("A required field is empty")
+    await expect(form_page.page.get_by_test_id("toast").last).to_have_text("A required field is empty")
     await picker.select_option(label="Chen Jing")
-    click = await pressed(desk, shown, "Pass it on")
+    click = await pressed(form_page, shown, "Pass it on")
     assert (click.kind, click.delegate_to) == ("delegate", Identity(open_id="ou_operator", tenant_key="tenant_1"))
 
 
-async def test_who_is_in_the_chat_can_change(desk: Desk) -> None:
-    await desk.platform.http.put("/api/chats/oc_team/members", json={"members": ["ou_approver", "ou_outsider"]})
-    shown = await desk.card(pending())
+async def test_who_is_in_the_chat_can_change(form_page: FormPage) -> None:
+    await form_page.platform.http.put("/api/chats/oc_team/members", json={"members": ["ou_approver", "ou_outsider"]})
+    shown = await form_page.card(pending())
     await shown.get_by_text("Let somebody else decide").click()
     options = shown.locator("select[data-name=delegate_to] option")
     await expect(options).to_have_text(["Choose a person", "Li Lei", "Wang Fang"])
     everybody = ["ou_requester", "ou_approver", "ou_outsider", "ou_operator"]
-    await desk.platform.http.put("/api/chats/oc_team/members", json={"members": everybody})
+    await form_page.platform.http.put("/api/chats/oc_team/members", json={"members": everybody})
 
 
-async def test_remembering_is_a_button_of_its_own(desk: Desk) -> None:
-    shown = await desk.card(pending(**ONCE))
-    click = await pressed(desk, shown, "Approve, and remember for this tool in this chat")
+async def test_remembering_is_a_button_of_its_own(form_page: FormPage) -> None:
+    shown = await form_page.card(pending(**ONCE))
+    click = await pressed(form_page, shown, "Approve, and remember for this tool in this chat")
     assert (click.kind, click.remember, click.chat_id) == ("approve", "tool", "oc_team")
 
 
-async def test_a_result_is_read_and_released_or_withheld(desk: Desk) -> None:
+async def test_a_result_is_read_and_released_or_withheld(form_page: FormPage) -> None:
     of = showing({"invoice": 42})
-    shown = await desk.card(result_card(of, WORDING))
+    shown = await form_page.card(result_card(of, WORDING))
     await shown.get_by_text("Result · 15 B").click()
     await expect(shown.get_by_text('"invoice": 42')).to_be_visible()
-    release = await pressed(desk, shown, "Release to the agent")
+    release = await pressed(form_page, shown, "Release to the agent")
     assert (release.kind, release.stage, release.payload_sha256) == ("approve", "result", of.content_sha256)
     await shown.get_by_placeholder("Reason for withholding (optional)").fill("private")
-    withhold = await pressed(desk, shown, "Withhold")
+    withhold = await pressed(form_page, shown, "Withhold")
     assert (withhold.kind, withhold.stage, withhold.reason) == ("reject", "result", "private")

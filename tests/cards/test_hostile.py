@@ -77,17 +77,17 @@ def reviews(of: Plan, text: str) -> list[ReviewShowing]:
         LATE.model_copy(update={"state": text, "content": text[:2000], "error": text}),
         LATE.model_copy(update={"state": "failed", "content": None, "error": text}),
     ]
-    sight = ENDED.model_copy(
+    seen = ENDED.model_copy(
         update={"error": text, "worker": text, "state": text, "body_ended": False, "late": tuple(late)}
     )
     call = frozen(of, error=text + ".", decided_by=of.requester)
-    crowd = Examined(sights=(sight,) * 9, did_not_run=True, waiting=301, joined=(text[:200] or "x",) * 20)
+    crowd = Examined(attempts=(seen,) * 9, did_not_run=True, waiting=301, joined=(text[:200] or "x",) * 20)
     base = ReviewShowing(plan=of, frozen=call, examined=crowd, url="https://example.com/x")
     changes: list[dict[str, Any]] = [
         {},
         {"url": text},
         {"replaced": True},
-        {"examined": Examined(sights=(sight,))},
+        {"examined": Examined(attempts=(seen,))},
         *({"settlement": each} for each in settlements(of, text)),
     ]
     return [base.model_copy(update=change) for change in changes]

@@ -92,8 +92,8 @@ def test_no_ending_repeats_it(echo: Any, status: Status) -> None:
 @pytest.mark.parametrize("echo", ECHOES, ids=lambda echo: ascii(str(echo)[:24]))
 def test_neither_operators_nor_whoever_asked_are_shown_it(echo: Any) -> None:
     words = echo if isinstance(echo, str) else json.dumps(echo)
-    (sight,) = examined(words).sights
-    known = Examined(sights=(sight.model_copy(update={"worker": "w"}),))
+    (seen,) = examined(words).attempts
+    known = Examined(attempts=(seen.model_copy(update={"worker": "w"}),))
     for settlement in (None, settled(words), settled(words).model_copy(update={"content": echo})):
         cold = frozen(asked(), error=words)
         showing = ReviewShowing(plan=asked(request_reason=words), frozen=cold, examined=known, settlement=settlement)
@@ -174,8 +174,8 @@ def test_what_was_proposed_stays_masked_after_an_edit() -> None:
         request_reason=words,
     )
     cold = FrozenCall.of(other, ToolCall.of(other), decided_by=ME, error=words, frozen_at=NOW)
-    (sight,) = examined(words).sights
-    known = Examined(sights=(sight.model_copy(update={"worker": "w"}),))
+    (seen,) = examined(words).attempts
+    known = Examined(attempts=(seen.model_copy(update={"worker": "w"}),))
     for shown in (
         card(showing, WORDING),
         review_card(ReviewShowing(plan=other, frozen=cold, examined=known), WORDING),

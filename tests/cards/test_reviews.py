@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from assent.contracts.manifest import Risk
-from assent.contracts.review import Examined, Sight
+from assent.contracts.review import Examined, SeenAttempt
 from assent.contracts.ruling import RulingKind, Settlement
 from cards import ReviewShowing, Showing, review_card
 from tests.support.card_rules import objects, plain_texts
 from tests.support.cards import NOW, WORDING, built, buttons, plan, said
-from tests.support.review_cards import ENDED, LATE, PROBED, REFUTED, RETRIED, SETTLED, SIGHT, URL, frozen, review, shown
+from tests.support.review_cards import ENDED, LATE, PROBED, REFUTED, RETRIED, SEEN, SETTLED, URL, frozen, review, shown
 
 
 def every_review() -> Iterator[ReviewShowing]:
@@ -22,7 +22,7 @@ def every_review() -> Iterator[ReviewShowing]:
         yield review(plan(risk=risk))
     yield review(plan(retry_safe=True))
     yield review(None, ENDED)
-    yield review(None, SIGHT, SIGHT.model_copy(update={"late": (LATE,)}), did_not_run=True)
+    yield review(None, SEEN, SEEN.model_copy(update={"late": (LATE,)}), did_not_run=True)
     yield review(plan({}), frozen=frozen(plan({}), has_probe=False, decided_by=None, error=None))
     yield review(examined=Examined(), url=None)
     yield review(replaced=True)
@@ -55,7 +55,7 @@ def test_an_open_review_asks_whether_it_happened() -> None:
 
 
 def test_an_open_review_tells_all_that_is_known() -> None:
-    known = Examined(sights=(ENDED,), waiting=3, joined=("inv-43", "inv-44"), retries=1)
+    known = Examined(attempts=(ENDED,), waiting=3, joined=("inv-43", "inv-44"), retries=1)
     text = said(shown(review(examined=known)))
     for part in (
         *("Send an invoice to a customer.", "The customer asked for it.", "billing-agent", "acme", "Travel"),
@@ -92,11 +92,11 @@ def test_many_arguments_of_a_review_are_all_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sights", "warns"),
-    [((SIGHT,), True), ((ENDED,), False), ((SIGHT, ENDED), True), ((ENDED, SIGHT), True), ((ENDED, ENDED), False)],
+    ("attempts", "warns"),
+    [((SEEN,), True), ((ENDED,), False), ((SEEN, ENDED), True), ((ENDED, SEEN), True), ((ENDED, ENDED), False)],
 )
-def test_a_worker_that_may_live_is_warned_of(sights: tuple[Sight, ...], warns: bool) -> None:
-    found = shown(review(None, *sights))
+def test_a_worker_that_may_live_is_warned_of(seen: tuple[SeenAttempt, ...], warns: bool) -> None:
+    found = shown(review(None, *seen))
     warning = "**The worker that ran it is not known to be dead: the call may still take effect.**"
     assert (warning in said(found)) == warns
     assert ("该调用仍可能生效" in said(found, "zh_cn")) == warns
@@ -121,16 +121,16 @@ def test_a_settled_review_warns_of_nothing() -> None:
     ],
 )
 def test_a_late_truth_is_shown(late: dict[str, Any], expected: list[str]) -> None:
-    sight = SIGHT.model_copy(update={"late": (LATE.model_copy(update=late),)})
-    text = said(shown(review(None, sight)))
+    seen = SEEN.model_copy(update={"late": (LATE.model_copy(update=late),)})
+    text = said(shown(review(None, seen)))
     for part in expected:
         assert part in text
     assert f"millisecond='{int(LATE.at.timestamp() * 1000)}'" in text
 
 
 def test_many_attempts_and_late_truths_are_counted() -> None:
-    sights = [SIGHT.model_copy(update={"attempt": n, "late": (LATE,), "error": f"error {n}"}) for n in range(1, 31)]
-    text = said(shown(review(None, *sights)))
+    seen = [SEEN.model_copy(update={"attempt": n, "late": (LATE,), "error": f"error {n}"}) for n in range(1, 31)]
+    text = said(shown(review(None, *seen)))
     for part in ("error 30", "Earlier attempts (29)", "error 29", "and 26 before these", "and 27 such reports before"):
         assert part in text
 
@@ -207,7 +207,7 @@ def test_a_review_says_how_often_the_tool_was_asked(
 
 def test_as_many_waiting_approvals_are_named_as_there_is_room_for() -> None:
     some = tuple(f"inv-{n:04}{'x' * 150}" for n in range(20))
-    crowd = Examined(sights=(SIGHT,), waiting=100_001, joined=some)
+    crowd = Examined(attempts=(SEEN,), waiting=100_001, joined=some)
     text = said(shown(review(examined=crowd)))
     assert "Also waiting (100000)" in text
     assert some[0] in text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 
 from assent import Approvers, Permission, Tool, tool
@@ -11,10 +10,8 @@ from assent.contracts.plan import Plan
 from assent.settings import Settings
 from assent.tools.definition import Registry
 from assent.types import Execution, ResultReview
-from tests.support.documents import APPROVERS, GUARANTEES, ROOT, rows, section
+from tests.support.documents import APPROVERS, GUARANTEES, rows, section
 from workers.sample_requests import SAMPLES
-
-GLOSSARY = ROOT / "docs" / "glossary.md"
 
 
 def test_words_of_permissions_are_those_of_the_code() -> None:
@@ -63,14 +60,6 @@ def test_what_consent_rests_on_is_said_where_it_is_promised() -> None:
     )
     assert before.shown_sha256 != after.shown_sha256
     assert "permission" in section(GUARANTEES, "What was shown is what was approved")
-
-
-def test_glossary_has_each_word_once_in_order() -> None:
-    words = re.findall(r"^\| \*\*(.+?)\*\* \|", GLOSSARY.read_text(), re.MULTILINE)
-    assert len(set(words)) == len(words)
-    assert words == sorted(words)
-    for word in ("permission", "policy", "rule", "grant", "edit", "revision", "stage", "delegation", "progress"):
-        assert word in words
 
 
 def test_samples_show_each_way_of_asking() -> None:

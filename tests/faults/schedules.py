@@ -347,8 +347,8 @@ class Schedule:
             if await self._service.ledger.settlement(case.handle.id) is not None:
                 return "settled"
             chain = await self._service.ledger.chain_sights(case.handle.id)
-            tried = await self._service.ledger.sights(case.handle.id)
-            ended = any(sight.consent != case.handle.id and sight.ended_at for sight in (*chain, *tried))
+            tried = await self._service.ledger.attempts_of(case.handle.id)
+            ended = any(seen.consent != case.handle.id and seen.ended_at for seen in (*chain, *tried))
             return "unknown" if ended and chain[-1].state == "unknown" else None
 
         return await until(over, 150) == "settled"

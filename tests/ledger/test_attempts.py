@@ -90,7 +90,7 @@ async def test_a_chain_whose_every_attempt_failed_did_not_run(ledger: Ledger) ->
     await ledger.begin(call, first)
     await ledger.close(closing(call))
     await ledger.finish(call, first, 1, FAILED)  # late: it was given up on
-    assert (await ledger.standing(call.consent)).nothing_happened
+    assert (await ledger.begun(call.consent)).nothing_happened
     retry = again(call)
     assert (await ruled(ledger, plan, call, "retry")).consent == retry.consent
     assert (await ledger.begin(retry, second)).right is Right.RUN
@@ -130,19 +130,19 @@ async def test_standing_speaks_for_every_attempt(ledger: Ledger) -> None:
     assert (await ledger.begin(call, first)).attempt == 1
     assert (await ledger.begin(call, second)).attempt == 2
     await ledger.finish(call, second, 2, RAISED)
-    standing = await ledger.standing(call.consent)
+    standing = await ledger.begun(call.consent)
     assert (standing.attempts, standing.bodies_ended, standing.nothing_happened) == (2, False, False)
     assert not standing.can_no_longer(None)
     retry = again(call)
     await ledger.begin(retry, third)
     await ledger.finish(retry, third, 1, RAISED)
-    assert (await ledger.standing(call.consent)).attempts == 3
-    assert not (await ledger.standing(retry.consent)).can_no_longer(None), "the first one's code still runs"
+    assert (await ledger.begun(call.consent)).attempts == 3
+    assert not (await ledger.begun(retry.consent)).can_no_longer(None), "the first one's code still runs"
     await ledger.body_ended(first)
     for consent in (call.consent, retry.consent):
-        assert (await ledger.standing(consent)).can_no_longer(None)
-    sights = await ledger.chain_sights(retry.consent)
-    assert [(sight.consent, sight.body_ended) for sight in sights] == [(call.consent, True), (retry.consent, True)]
+        assert (await ledger.begun(consent)).can_no_longer(None)
+    seen_attempts = await ledger.chain_sights(retry.consent)
+    assert [(seen.consent, seen.body_ended) for seen in seen_attempts] == [(call.consent, True), (retry.consent, True)]
 
 
 async def test_late_ends_count_for_each_attempt(ledger: Ledger) -> None:
@@ -150,13 +150,13 @@ async def test_late_ends_count_for_each_attempt(ledger: Ledger) -> None:
     await ledger.begin(call, first)
     await ledger.begin(call, second)
     assert (await ledger.finish(call, second, 2, FAILED)).kind is ReportKind.UNKNOWN
-    assert not (await ledger.standing(call.consent)).nothing_happened
+    assert not (await ledger.begun(call.consent)).nothing_happened
     await ledger.finish(call, first, 1, TIMED_OUT)
-    assert not (await ledger.standing(call.consent)).bodies_ended
+    assert not (await ledger.begun(call.consent)).bodies_ended
     await ledger.finish(call, first, 1, FAILED)
-    standing = await ledger.standing(call.consent)
+    standing = await ledger.begun(call.consent)
     assert (standing.nothing_happened, standing.bodies_ended) == (True, True)
-    (late,) = (await ledger.sights(call.approval_id))[0].late
+    (late,) = (await ledger.attempts_of(call.approval_id))[0].late
     assert (late.state, late.error) == ("failed", FAILED.error), "what it knew in the end"
     events = [entry.event for entry in await ledger.entries(call.approval_id)]
     assert events.count(AuditEvent.LATE) == 2, "and all that it said"
@@ -172,9 +172,9 @@ async def test_in_flight_counts_from_the_last_beginning_by_the_databases_clock(l
             .where(attempts_table.c.consent == call.consent)
             .values(began_at=audit.stamp(datetime.now(UTC) - timedelta(hours=3)))
         )
-    assert (await ledger.standing(call.consent)).can_no_longer(in_flight)
+    assert (await ledger.begun(call.consent)).can_no_longer(in_flight)
     await ledger.begin(call, flying(in_flight))
-    standing = await ledger.standing(call.consent)
+    standing = await ledger.begun(call.consent)
     assert not standing.can_no_longer(in_flight)
     assert timedelta(0) <= standing.now - standing.begun[-1].began_at < timedelta(hours=1)
 
@@ -184,16 +184,16 @@ async def test_in_flight_is_what_the_tool_said_that_was_run_and_what_it_says_now
     call, first = ToolCall.of(await safe(ledger)), flying(timedelta(hours=1))
     await ledger.begin(call, first)
     await ledger.finish(call, first, 1, RAISED)
-    standing = await ledger.standing(call.consent)
+    standing = await ledger.begun(call.consent)
     assert standing.bodies_ended
     assert not standing.can_no_longer(None), "it may arrive within the hour"
     call, second = ToolCall.of(await safe(ledger)), holder()
     await ledger.begin(call, second)
     await ledger.finish(call, second, 1, TIMED_OUT)
-    assert not (await ledger.standing(call.consent)).can_no_longer(timedelta(0)), "its code still runs"
+    assert not (await ledger.begun(call.consent)).can_no_longer(timedelta(0)), "its code still runs"
     await ledger.body_ended(second)
-    assert (await ledger.standing(call.consent)).can_no_longer(timedelta(0))
-    assert not (await ledger.standing(call.consent)).can_no_longer(timedelta(hours=1))
+    assert (await ledger.begun(call.consent)).can_no_longer(timedelta(0))
+    assert not (await ledger.begun(call.consent)).can_no_longer(timedelta(hours=1))
 
 
 async def test_a_call_counts_from_when_it_could_begin_not_from_when_it_asked(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ async def test_a_call_counts_from_when_it_could_begin_not_from_when_it_asked(tmp
             await until(partial(waits_for_a_lock, ledger))
             released = await database_now(other)
         assert (await beginning).right is Right.RUN
-        assert (await ledger.standing(call.consent)).begun[0].began_at >= released
+        assert (await ledger.begun(call.consent)).begun[0].began_at >= released
     finally:
         await ledger.dispose()
 
@@ -283,13 +283,13 @@ async def test_not_executed_counts_only_for_the_attempts_that_the_probe_knew_of(
     call, first, second = ToolCall.of(plan), holder(), holder()
     await ledger.begin(call, first)
     await ledger.finish(call, first, 1, RAISED)
-    found = Report(kind=ReportKind.NOT_EXECUTED, attempts=(await ledger.standing(call.consent)).attempts)
+    found = Report(kind=ReportKind.NOT_EXECUTED, attempts=(await ledger.begun(call.consent)).attempts)
     retry = again(call)
     await ledger.begin(retry, second)
     assert (await ruled(ledger, plan, call, report=found)).kind == "retrying"
     await ledger.finish(retry, second, 1, RAISED)  # and it may have taken effect since the probe looked
     assert (await ruled(ledger, plan, call, report=found)).settlement is None
-    newer = Report(kind=ReportKind.NOT_EXECUTED, attempts=(await ledger.standing(call.consent)).attempts)
+    newer = Report(kind=ReportKind.NOT_EXECUTED, attempts=(await ledger.begun(call.consent)).attempts)
     assert (await ruled(ledger, plan, call, report=newer)).kind == "settled"
 
 

@@ -69,7 +69,7 @@ async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         )
         await ledger.append(AuditBatch(approval_id=name, entries=(entry("forbid", 1), entry("forbid", 2))))
         if name != "open":
-            await ledger.settle(conclusion(name, entry("cancel", 3)))
+            await ledger.conclude(conclusion(name, entry("cancel", 3)))
     assert await ledger.verify() == []
     yield ledger
     await ledger.dispose()
@@ -135,7 +135,7 @@ async def test_a_retried_writing_appends_nothing_twice(ledger: Ledger) -> None:
     batch = AuditBatch(approval_id="open", entries=(entry("forbid", 2), entry("forbid", 5)))
     for _ in range(3):
         await ledger.append(batch)
-        await ledger.settle(conclusion("a1", entry("cancel", 3)))
+        await ledger.conclude(conclusion("a1", entry("cancel", 3)))
     assert len(await ledger.entries("open")) == 4
     assert len(await ledger.entries("a1")) == 4
     assert (await ledger.head())[0] == 3
@@ -148,7 +148,7 @@ async def test_many_closing_at_once_make_one_chain(ledger: Ledger) -> None:
     async def live(name: str) -> None:
         request = Request(approval_id=name, tool="t", arguments={}, requester=ME)
         await ledger.register(request, None, "x", now=NOW, open_until=NOW)
-        await ledger.settle(conclusion(name, entry("cancel", 1)))
+        await ledger.conclude(conclusion(name, entry("cancel", 1)))
 
     await asyncio.gather(*(live(name) for name in names))
     await ledger.seal()
@@ -158,7 +158,7 @@ async def test_many_closing_at_once_make_one_chain(ledger: Ledger) -> None:
 
 async def test_the_first_ending_stands(ledger: Ledger) -> None:
     other = Outcome(approval_id="a1", status=Status.EXPIRED)
-    stands = await ledger.settle(Conclusion(outcome=other, entries=(), judged=(), closed_at=NOW))
+    stands = await ledger.conclude(Conclusion(outcome=other, entries=(), judged=(), closed_at=NOW))
     assert stands.status == "cancelled"
 
 
@@ -196,12 +196,12 @@ async def test_an_ending_waits_for_nobody_who_seals(tmp_path: Path) -> None:
         for name in ("b1", "b2"):
             request = Request(approval_id=name, tool="t", arguments={}, requester=ME)
             await ledger.register(request, None, "x", now=NOW, open_until=NOW)
-            await ledger.settle(conclusion(name, entry("cancel", 1)))
+            await ledger.conclude(conclusion(name, entry("cancel", 1)))
             assert (await ledger.state(name)) is not None
             assert (await ledger.outcome(name)) is not None
         assert (await ledger.head())[0] == 0
         assert await ledger.verify() == [], "it has not waited for long"
-    await ledger.settle(conclusion("b1", entry("forbid", 2)))
+    await ledger.conclude(conclusion("b1", entry("forbid", 2)))
     assert (await ledger.head())[0] == 2
     await ledger.dispose()
 
@@ -223,7 +223,7 @@ async def test_a_process_that_is_stopped_within_a_transaction_holds_nobody_up_fo
     try:
         assert stopped.stdout is not None
         assert (await stopped.stdout.readline()).decode().strip() == "locked"
-        assert (await ledger.settle(conclusion("held", entry("cancel", 1)))).status == "cancelled"
+        assert (await ledger.conclude(conclusion("held", entry("cancel", 1)))).status == "cancelled"
         assert (await ledger.outcome("held")) is not None
     finally:
         stopped.kill()
@@ -258,7 +258,7 @@ async def test_verify_cries_no_tampering_while_approvals_come_and_go(kind: str, 
             n += 1
             request = Request(approval_id=f"{name}-{n}", tool="t", arguments={}, requester=ME)
             await ledger.register(request, None, "x", now=NOW, open_until=NOW)
-            await ledger.settle(conclusion(request.approval_id, entry("cancel", 1)))
+            await ledger.conclude(conclusion(request.approval_id, entry("cancel", 1)))
             await ledger.append(AuditBatch(approval_id=request.approval_id, entries=(entry("forbid", 2),)))
 
     traffic = [asyncio.create_task(live(f"live-{n}")) for n in range(4)]

@@ -43,7 +43,7 @@ async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         if name != "open":
             outcome = Outcome(approval_id=name, status=Status.CANCELLED, reason="of no use")
             cancelled = AuditEntry(event=AuditEvent.CANCEL, at=NOW, once="cancel")
-            await ledger.settle(Conclusion(outcome=outcome, entries=(cancelled,), judged=(), closed_at=NOW))
+            await ledger.conclude(Conclusion(outcome=outcome, entries=(cancelled,), judged=(), closed_at=NOW))
     for name in GRANTED:
         plan = await propose(ledger, remember_for=timedelta(days=1))
         grant = await ledger.remember(

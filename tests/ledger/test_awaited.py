@@ -135,7 +135,7 @@ async def test_a_call_that_was_begun_waits_for_nobody_and_its_result_for_who_rel
 async def test_what_has_ended_waits_for_nobody_whatever_is_written_late(ledger: Ledger) -> None:
     plan = await propose(ledger, approvers=TWO_OF_THREE)
     late = AuditBatch(approval_id=plan.approval_id, entries=(), is_waiting=True, awaited=core.awaited_at_first(plan))
-    await ledger.settle(ended(plan, Status.CANCELLED))
+    await ledger.conclude(ended(plan, Status.CANCELLED))
     assert not await waits(ledger, plan, ANN)
     await ledger.append(late)  # by an attempt that was given up on
     assert not await waits(ledger, plan, ANN)
@@ -152,7 +152,7 @@ async def test_a_late_click_of_a_delegate_is_late_and_not_forbidden(ledger: Ledg
     approval = await says(ledger, opened(plan), ANN, "delegate", DAN)
     approval = core.expire(approval, NOW + timedelta(hours=2))
     outcome = core.outcome_of(approval, Status.EXPIRED)
-    await ledger.settle(core.conclude(approval, outcome, NOW + timedelta(hours=2)))
+    await ledger.conclude(core.conclude(approval, outcome, NOW + timedelta(hours=2)))
     verdicts = [
         await ledger.judge_late(
             Decision(

@@ -330,7 +330,7 @@ async def test_ending_an_approval_and_its_cards_reads_nothing_of_its_result(ledg
     assert (await ledger.begin(call, own)).right is Right.RUN
     await ledger.finish(call, own, 1, EXECUTED)
     with watched(ledger.engine) as statements:
-        await ledger.settle(ended(plan, Status.EXECUTED))
+        await ledger.conclude(ended(plan, Status.EXECUTED))
         assert await ledger.record(plan.approval_id)
     about_claims = [statement for statement in statements if "FROM claims" in statement]
     assert about_claims

@@ -39,7 +39,7 @@ async def ledger(tmp_path: Path) -> AsyncIterator[Ledger]:
     await ledger.upgrade()
     request = Request(approval_id="a1", tool="t", arguments={}, requester=ME)
     await ledger.register(request, None, "x", now=NOW, open_until=NOW)
-    await ledger.settle(conclusion("a1", entry("cancel", 1)))
+    await ledger.conclude(conclusion("a1", entry("cancel", 1)))
     yield ledger
     await ledger.dispose()
 

@@ -202,7 +202,7 @@ async def test_a_grant_is_revoked_by_whoever_gave_it_or_may_revoke_all(ledger: L
 async def test_of_many_who_revoke_at_once_one_does_and_the_audit_stays_whole(ledger: Ledger) -> None:
     plan = await propose(ledger)
     grant = await granted(ledger, plan)
-    await ledger.settle(ended(plan, Status.EXECUTED))
+    await ledger.conclude(ended(plan, Status.EXECUTED))
     said = await asyncio.gather(
         *(
             ledger.revoke(grant.grant_id, APPROVER, may_all=True, surface=Surface.HTTP, now=datetime.now(UTC))

@@ -44,7 +44,7 @@ async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 async def joining(ledger: Ledger, plan: Plan) -> Plan:
     """An approval that meets the call of another one, and ends frozen with it."""
     other = await met(ledger, plan)
-    await ledger.settle(ended(other, Status.FROZEN))
+    await ledger.conclude(ended(other, Status.FROZEN))
     return other
 
 
@@ -60,7 +60,7 @@ async def test_who_joins_after_the_ruling_was_committed_finds_it(ledger: Ledger)
     early = await met(ledger, plan)
     await ledger.rule(said(plan, RulingKind.NOT_EXECUTED))
     assert await ledger.settlement(early.approval_id) is not None, "its claim leads to the one that was settled"
-    await ledger.settle(ended(early, Status.FROZEN))
+    await ledger.conclude(ended(early, Status.FROZEN))
     settlement = await ledger.settlement(early.approval_id)
     assert settlement is not None
     assert (settlement.kind, settlement.settled_by, settlement.reason) == ("not_executed", OPERATOR, "I looked")

@@ -164,7 +164,7 @@ async def test_an_ending_goes_to_the_disk_with_its_seal(small: Engine, monkeypat
     first = asyncio.create_task(small.write(held_up))
     await gate.reached()
     monkeypatch.setattr(Driver, "before", staticmethod(said.append))
-    ending = asyncio.create_task(ledger.settle(ended(plan, Status.CANCELLED)))
+    ending = asyncio.create_task(ledger.conclude(ended(plan, Status.CANCELLED)))
     await until(lambda: waiting(small, 2))
     gate.open()
     await first
@@ -186,7 +186,7 @@ async def test_an_ending_stands_though_it_cannot_be_sealed(small: Engine, monkey
     plan = await propose(ledger)
     with monkeypatch.context() as patched:
         patched.setattr(audit, "seal", fail)
-        assert (await ledger.settle(ended(plan, Status.CANCELLED))).status is Status.CANCELLED
+        assert (await ledger.conclude(ended(plan, Status.CANCELLED))).status is Status.CANCELLED
     assert (await ledger.head())[0] == 0
     assert await ledger.outcome(plan.approval_id) is not None
     await ledger.seal()

@@ -123,12 +123,12 @@ async def test_a_reset_begins_with_what_was_proposed_and_meets_its_edits_again(l
 async def test_an_ended_approval_is_read_by_the_plan_it_ended_with(ledger: Ledger) -> None:
     plan = await propose(ledger)
     change = await ledger.revise(edited(plan, {"to": "b"}), "evt_1")
-    await ledger.settle(ended(plan, Status.EXPIRED))  # the edit came too late to count
+    await ledger.conclude(ended(plan, Status.EXPIRED))  # the edit came too late to count
     assert await standing(ledger, plan) == (plan.payload_sha256,) * 3
     other = await propose(ledger)
     change = await ledger.revise(edited(other, {"to": "b"}), "evt_1")
     confirmed = AuditEntry(event=AuditEvent.CONFIRM, at=NOW, once="c", payload_sha256=change.payload_sha256)
-    await ledger.settle(ended(change, Status.REJECTED, entries=(confirmed,)))
+    await ledger.conclude(ended(change, Status.REJECTED, entries=(confirmed,)))
     assert await standing(ledger, other) == (change.payload_sha256,) * 3
     state = await ledger.state(other.approval_id)
     assert state is not None
@@ -140,7 +140,7 @@ async def test_an_ended_approval_is_read_by_the_plan_it_ended_with(ledger: Ledge
 async def test_an_ending_without_an_execution_closes_the_edited_call(ledger: Ledger) -> None:
     plan = await propose(ledger)
     change = await ledger.revise(edited(plan, {"to": "b"}), "evt_1")
-    await ledger.settle(ended(change, Status.CANCELLED))
+    await ledger.conclude(ended(change, Status.CANCELLED))
     async with writing(ledger._engine) as connection:
         row = (await connection.execute(claims.select().where(claims.c.consent == plan.approval_id))).one()
     assert (row.state, row.idempotency_key, row.payload_sha256) == (
@@ -176,7 +176,7 @@ async def test_an_outcome_names_the_payload_that_ran_whatever_was_decided_after_
     await ledger.begin(call, running)
     await ledger.finish(call, running, 1, EXECUTED)
     await prepared_again(ledger, plan)
-    outcome = await ledger.settle(ended(plan, status))
+    outcome = await ledger.conclude(ended(plan, status))
     assert outcome.status is Status.EXECUTED
     assert (outcome.payload_sha256, outcome.idempotency_key) == (change.payload_sha256, change.idempotency_key)
     assert outcome.edit == change.edit
@@ -200,7 +200,7 @@ async def test_a_lost_edited_call_is_swept_by_the_plan_that_ran(ledger: Ledger) 
 async def test_a_late_click_is_judged_by_the_plan_it_ended_with(ledger: Ledger) -> None:
     plan = await propose(ledger)
     change = await ledger.revise(edited(plan, {"to": "b"}), "evt_1")
-    await ledger.settle(ended(change, Status.EXECUTED))
+    await ledger.conclude(ended(change, Status.EXECUTED))
     told = [
         (await ledger.judge_late(decision(plan, payload_sha256=digest, event_id=f"evt_{digest}"))).kind
         for digest in (change.payload_sha256, plan.payload_sha256, "f" * 64)
@@ -216,7 +216,7 @@ async def test_a_late_click_on_a_result_is_judged_by_the_result_and_its_card(led
         slot = Slot(approval_id=plan.approval_id, kind=kind, generation=1, place=0)
         await ledger.intend(slot)
         await ledger.sent(slot, message + plan.approval_id, None, Shown.PENDING)
-    await ledger.settle(ended(plan, Status.EXECUTED))
+    await ledger.conclude(ended(plan, Status.EXECUTED))
 
     async def told(message: str, about: str | None) -> VerdictKind:
         said = {"message_id": message + plan.approval_id, "payload_sha256": about, "event_id": f"{message}{about}"}
@@ -239,7 +239,7 @@ async def test_the_record_names_who_approved_what_runs_and_the_decision_that_sta
         judged(back, "evt_counts", actor=Identity(open_id="ou_2")),
         judged(back, "evt_result", "reject", stage=Stage.RESULT),
     )
-    await ledger.settle(ended(back, Status.EXECUTED, judged=heard))
+    await ledger.conclude(ended(back, Status.EXECUTED, judged=heard))
     record, state = await ledger.record(plan.approval_id), await ledger.state(plan.approval_id)
     assert record is not None
     assert state is not None
@@ -271,7 +271,7 @@ async def test_a_message_keeps_its_address_and_a_result_card_is_audited_as_one(l
 async def test_open_approvals_are_listed_as_they_stand_until_they_end(ledger: Ledger) -> None:
     first, second, third = [await propose(ledger) for _ in range(3)]
     change = await ledger.revise(edited(second, {"to": "b"}), "evt_1")
-    await ledger.settle(ended(third, Status.CANCELLED))
+    await ledger.conclude(ended(third, Status.CANCELLED))
     async with writing(ledger._engine) as connection:  # the oldest of all, in a ledger that others use too
         for n, plan in enumerate((first, second, third)):
             oldest = {"at": f"2000-01-0{n + 1}", "id": plan.approval_id}
@@ -308,11 +308,11 @@ async def test_the_policy_in_force_is_the_last_that_was_put(ledger: Ledger) -> N
 async def test_verify_finds_an_edit_that_is_not_the_one_audited(ledger: Ledger) -> None:
     plan = await propose(ledger)
     change = await ledger.revise(edited(plan, {"to": "b"}), "evt_1")
-    await ledger.settle(ended(change, Status.REJECTED))
+    await ledger.conclude(ended(change, Status.REJECTED))
     finding = f"approval {plan.approval_id}: its edited payload is not the one audited"
     assert finding in await ledger.verify(), "the edit was never audited"
     entry = AuditEntry(event=AuditEvent.CONFIRM, at=NOW, once="c", payload=change.payload)
-    await ledger.settle(ended(change, Status.REJECTED, entries=(entry,)))
+    await ledger.conclude(ended(change, Status.REJECTED, entries=(entry,)))
     assert finding not in await ledger.verify()
     async with writing(ledger._engine) as connection:
         forged = change.model_copy(update={"payload": "{}"}).model_dump_json()

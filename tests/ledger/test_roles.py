@@ -42,7 +42,7 @@ EVERYTHING = ("SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE")
 
 
 @dataclass(frozen=True)
-class House:
+class LedgerWithRoles:
     """A ledger with an owner who is no superuser, and a role for each process."""
 
     owner: str
@@ -53,7 +53,7 @@ class House:
 
 
 @pytest.fixture(scope="module")
-async def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+async def with_roles(tmp_path_factory: pytest.TempPathFactory) -> LedgerWithRoles:
     url = await new_database("postgres", tmp_path_factory.mktemp("roles"))
     prefix = f"r{uuid.uuid4().hex[:8]}"
     root = Ledger.open(url)
@@ -70,7 +70,9 @@ async def house(tmp_path_factory: pytest.TempPathFactory) -> House:
         made = await roles.grant(ledger.engine, passwords, prefix)
     await ledger.dispose()
     assert made == [f"{prefix}_{process}" for process in roles.ROLES]
-    return House(owner, {process: url.replace("postgres@", f"{prefix}_{process}@") for process in roles.ROLES})
+    return LedgerWithRoles(
+        owner, {process: url.replace("postgres@", f"{prefix}_{process}@") for process in roles.ROLES}
+    )
 
 
 async def refused(ledger: Ledger, statement: str) -> bool:
@@ -85,8 +87,10 @@ async def refused(ledger: Ledger, statement: str) -> bool:
 
 
 @pytest.mark.parametrize("process", roles.ROLES)
-async def test_each_role_has_the_rights_that_are_written_down_and_no_others(house: House, process: str) -> None:
-    ledger = house.open(process)
+async def test_each_role_has_the_rights_that_are_written_down_and_no_others(
+    with_roles: LedgerWithRoles, process: str
+) -> None:
+    ledger = with_roles.open(process)
     async with writing(ledger.engine) as connection:
         for table, right in itertools.product([*TABLES, "alembic_version"], EVERYTHING):
             found = await connection.execute(
@@ -100,8 +104,8 @@ async def test_each_role_has_the_rights_that_are_written_down_and_no_others(hous
 
 
 @pytest.mark.parametrize("process", roles.ROLES)
-async def test_no_role_rewrites_the_audit_or_the_schema(house: House, process: str) -> None:
-    ledger = house.open(process)
+async def test_no_role_rewrites_the_audit_or_the_schema(with_roles: LedgerWithRoles, process: str) -> None:
+    ledger = with_roles.open(process)
     for statement in (
         "UPDATE audit SET body = ''",
         "DELETE FROM audit",
@@ -117,10 +121,10 @@ async def test_no_role_rewrites_the_audit_or_the_schema(house: House, process: s
     await ledger.dispose()
 
 
-async def test_the_api_writes_nothing_and_the_tools_decide_nothing(house: House) -> None:
-    ours = house.open("approvals")
+async def test_the_api_writes_nothing_and_the_tools_decide_nothing(with_roles: LedgerWithRoles) -> None:
+    ours = with_roles.open("approvals")
     plan = await propose(ours)
-    reading, tools = house.open("api"), house.open("tools")
+    reading, tools = with_roles.open("api"), with_roles.open("tools")
     for statement in (
         f"UPDATE claims SET state = 'closed' WHERE consent = '{plan.approval_id}'",
         "INSERT INTO claims (consent, idempotency_key, approval_id, payload_sha256, state, attempt) "
@@ -146,9 +150,9 @@ async def test_the_api_writes_nothing_and_the_tools_decide_nothing(house: House)
         await ledger.dispose()
 
 
-async def test_a_tools_worker_publishes_another_teams_tool_anew(house: House) -> None:
+async def test_a_tools_worker_publishes_another_teams_tool_anew(with_roles: LedgerWithRoles) -> None:
     """The catalogue is one for all of them: their role says nothing of whose tool it is."""
-    ours, theirs, reading = (house.open(process) for process in ("tools", "tools", "approvals"))
+    ours, theirs, reading = (with_roles.open(process) for process in ("tools", "tools", "approvals"))
     careful = registry.tools["guarded_mark"].manifest.model_copy(update={"name": f"pay-{uuid.uuid4().hex[:8]}"})
     loose = careful.model_copy(update={"risk": Risk.LOW, "approvers": registry.tools["open_mark"].manifest.approvers})
     assert (loose.risk, loose.approvers) != (careful.risk, careful.approvers)
@@ -167,15 +171,17 @@ async def client(temporal_address: str, namespaces: Iterator[str]) -> Client:
     return found
 
 
-async def test_each_process_does_its_work_with_its_own_role(house: House, client: Client, tmp_path: Path) -> None:
+async def test_each_process_does_its_work_with_its_own_role(
+    with_roles: LedgerWithRoles, client: Client, tmp_path: Path
+) -> None:
     settings = Settings(
-        database_url=house.urls["approvals"],
+        database_url=with_roles.urls["approvals"],
         heartbeat_timeout=HEARTBEAT,
         operators=(OPERATOR,),
         tokens=write_tokens(tmp_path),
     )
     async with AsyncExitStack() as stack:
-        ours, tools, reading = (house.open(process) for process in ("approvals", "tools", "api"))
+        ours, tools, reading = (with_roles.open(process) for process in ("approvals", "tools", "api"))
         for ledger in (ours, tools, reading):
             stack.push_async_callback(ledger.dispose)
         await tools.publish((tool.manifest for tool in registry.tools.values()), datetime.now(UTC))
@@ -252,7 +258,7 @@ async def test_each_process_does_its_work_with_its_own_role(house: House, client
 
 
 async def test_a_tools_worker_decides_in_anyones_name_through_temporal(
-    house: House, client: Client, tmp_path: Path
+    with_roles: LedgerWithRoles, client: Client, tmp_path: Path
 ) -> None:
     """Where no authorizer says otherwise: its role in the ledger stops it from nothing that Temporal does for it."""
     taken_over, path = Registry(), tmp_path / "m"
@@ -268,9 +274,9 @@ async def test_a_tools_worker_decides_in_anyones_name_through_temporal(
         return verdict.kind.value
 
     namespace = client.namespace
-    settings = Settings(database_url=house.urls["approvals"], heartbeat_timeout=HEARTBEAT)
+    settings = Settings(database_url=with_roles.urls["approvals"], heartbeat_timeout=HEARTBEAT)
     async with AsyncExitStack() as stack:
-        ours, tools = house.open("approvals"), house.open("tools")
+        ours, tools = with_roles.open("approvals"), with_roles.open("tools")
         for ledger in (ours, tools):
             stack.push_async_callback(ledger.dispose)
         await tools.publish((each.manifest for each in taken_over.tools.values()), datetime.now(UTC))
@@ -286,7 +292,7 @@ async def test_a_tools_worker_decides_in_anyones_name_through_temporal(
         assert (outcome.status, outcome.decided_by, marks(path)) == ("executed", ME, 1)
 
 
-async def test_the_command_makes_them_and_says_what_is_missing(house: House, tmp_path: Path) -> None:
+async def test_the_command_makes_them_and_says_what_is_missing(with_roles: LedgerWithRoles, tmp_path: Path) -> None:
     def run(**environment: str) -> subprocess.CompletedProcess[str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("ASSENT_", "LEDGER_"))}
         command = [sys.executable, "-m", "ledger", "roles", "--prefix", f"c{uuid.uuid4().hex[:8]}"]
@@ -294,11 +300,11 @@ async def test_the_command_makes_them_and_says_what_is_missing(house: House, tmp
             command, env={**clean, **environment}, cwd=ROOT, capture_output=True, text=True, check=False
         )
 
-    done = run(ASSENT_DATABASE_URL=house.owner, LEDGER_PASSWORD_API="secret-1")
+    done = run(ASSENT_DATABASE_URL=with_roles.owner, LEDGER_PASSWORD_API="secret-1")
     assert done.returncode == 0, done.stderr
     assert "_api." in done.stdout
     assert "secret-1" not in done.stdout + done.stderr
-    missing = run(ASSENT_DATABASE_URL=house.owner)
+    missing = run(ASSENT_DATABASE_URL=with_roles.owner)
     assert (missing.returncode, "LEDGER_PASSWORD_API" in missing.stderr) == (2, True)
     file = tmp_path / "ledger.db"
     file.touch()

@@ -146,7 +146,7 @@ async def test_what_is_withheld_stays_withheld_and_the_call_executed(ledger: Led
     for _ in range(2):
         assert await ledger.release(deciding(plan, sealed.content_sha256, released=False)) == sealed
     assert sealed.kind is ReportKind.EXECUTED
-    outcome = await ledger.settle(ended(plan, Status.CANCELLED))  # the claim knows better
+    outcome = await ledger.conclude(ended(plan, Status.CANCELLED))  # the claim knows better
     assert (outcome.status, outcome.withheld, outcome.content) == (Status.EXECUTED, True, None)
     assert SECRET not in await everything_told(ledger, plan)
     events = [entry.event for entry in await ledger.entries(plan.approval_id)]
@@ -292,5 +292,5 @@ async def test_a_late_result_is_for_the_operators_alone(ledger: Ledger) -> None:
     late = await ledger.finish(ToolCall.of(plan), slow, 1, EXECUTED)
     assert SECRET not in late.model_dump_json()
     assert SECRET not in await everything_told(ledger, plan)
-    (sight,) = await ledger.sights(plan.approval_id)
-    assert [one.content for one in sight.late] == [json.dumps(SECRET)]
+    (seen,) = await ledger.attempts_of(plan.approval_id)
+    assert [one.content for one in seen.late] == [json.dumps(SECRET)]

@@ -92,7 +92,7 @@ async def test_an_end_told_again_without_its_content_is_no_second_truth(ledger: 
     first = await ledger.finish(call, running, 1, EXECUTED)
     bare = Ending(state=ClaimState.EXECUTED, content=Content(data=b"null"))
     assert await ledger.finish(call, running, 1, bare) == first
-    assert (await ledger.sights(call.approval_id))[0].late == ()
+    assert (await ledger.attempts_of(call.approval_id))[0].late == ()
 
 
 async def test_who_was_told_what_a_probe_found_is_told_so_again_after_a_reset(ledger: Ledger) -> None:
@@ -103,6 +103,6 @@ async def test_who_was_told_what_a_probe_found_is_told_so_again_after_a_reset(le
     found = await ledger.resolve(second, Content.of("found"))
     assert (await ledger.close(closing(second))).kind is ReportKind.UNKNOWN, "it was told nothing yet"
     outcome = Outcome(approval_id=second.approval_id, status=Status.REPLAYED, content="found")
-    await ledger.settle(Conclusion(outcome=outcome, entries=(), judged=(), closed_at=NOW))
+    await ledger.conclude(Conclusion(outcome=outcome, entries=(), judged=(), closed_at=NOW))
     again = await ledger.begin(second, holder())
     assert again.report == await ledger.close(closing(second)) == found

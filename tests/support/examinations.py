@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from assent.contracts.review import Examined, LateResult, Sight
+from assent.contracts.review import Examined, LateResult, SeenAttempt
 from assent.contracts.ruling import RulingKind, Settlement
 from assent.contracts.values import Surface
 from tests.conftest import ME
@@ -15,7 +15,7 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 def examined(said: str) -> Examined:
     late = LateResult(state="failed", at=NOW, worker="w", content=None, error=said)
-    sight = Sight(
+    seen = SeenAttempt(
         consent="inv-1",
         state="unknown",
         attempt=1,
@@ -26,7 +26,7 @@ def examined(said: str) -> Examined:
         body_ended=False,
         late=(late, late.model_copy(update={"content": json.dumps(said), "error": None})),
     )
-    return Examined(sights=(sight,))
+    return Examined(attempts=(seen,))
 
 
 def settled(said: str) -> Settlement:

@@ -23,7 +23,7 @@ async def lost(ledger: Ledger, **more: object) -> Plan:
     call, running = ToolCall.of(plan), holder()
     await ledger.begin(call, running)
     await ledger.finish(call, running, 1, LOST)
-    await ledger.settle(ended(plan, Status.FROZEN))
+    await ledger.conclude(ended(plan, Status.FROZEN))
     return plan
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from assent.contracts.execute import ToolCall
 from assent.contracts.identity import Identity
 from assent.contracts.plan import Plan
-from assent.contracts.review import Examined, FrozenCall, LateResult, Sight
+from assent.contracts.review import Examined, FrozenCall, LateResult, SeenAttempt
 from assent.contracts.ruling import RulingKind, Settlement
 from assent.contracts.values import Surface
 from cards import ReviewShowing, review_card
@@ -38,7 +38,7 @@ PROBED = SETTLED.model_copy(update={"settled_by": None, "surface": Surface.PROBE
 RETRIED = SETTLED.model_copy(update={"retried": True})
 
 
-SIGHT = Sight(
+SEEN = SeenAttempt(
     consent="inv-42",
     state="unknown",
     attempt=2,
@@ -50,7 +50,7 @@ SIGHT = Sight(
 )
 
 
-ENDED = SIGHT.model_copy(update={"body_ended": True, "ended_at": NOW + timedelta(seconds=30)})
+ENDED = SEEN.model_copy(update={"body_ended": True, "ended_at": NOW + timedelta(seconds=30)})
 
 
 LATE = LateResult(
@@ -75,9 +75,9 @@ def frozen(of: Plan, **fields: Any) -> FrozenCall:
     return FrozenCall(**{**defaults, **fields})
 
 
-def review(of: Plan | None = None, *sights: Sight, did_not_run: bool = False, **fields: Any) -> ReviewShowing:
+def review(of: Plan | None = None, *seen: SeenAttempt, did_not_run: bool = False, **fields: Any) -> ReviewShowing:
     of = of or plan()
-    examined = Examined(sights=sights or (SIGHT,), did_not_run=did_not_run)
+    examined = Examined(attempts=seen or (SEEN,), did_not_run=did_not_run)
     return ReviewShowing(**{"plan": of, "frozen": frozen(of), "examined": examined, "url": URL, **fields})
 
 

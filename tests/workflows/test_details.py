@@ -79,8 +79,8 @@ def test_a_sensitive_value_is_masked_wherever_it_is_repeated() -> None:
     call = frozen(plan()).call.model_copy(update={"payload": payload})
     cold = frozen(plan(), call=call, error=f"no: {secret}", sensitive=("key",))
     for settlement in (None, settled(secret)):
-        (sight,) = examined(f"it was {secret}").sights
-        known = Examined(sights=(sight.model_copy(update={"worker": "w"}),))
+        (seen,) = examined(f"it was {secret}").attempts
+        known = Examined(attempts=(seen.model_copy(update={"worker": "w"}),))
         page = review_page(cold, known, settlement)
         assert secret not in page
         assert "•••" in page

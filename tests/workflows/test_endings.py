@@ -30,10 +30,10 @@ class OutOfReach:
     """A ledger that records no ending for now."""
 
     def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._settle = service.ledger.settle
+        self._settle = service.ledger.conclude
         self._tried: Counter[tuple[str, Status]] = Counter()
         self._of: set[str] = set()
-        monkeypatch.setattr(service.ledger, "settle", self._refuse)
+        monkeypatch.setattr(service.ledger, "conclude", self._refuse)
 
     def hide_from(self, approval_id: str) -> None:
         self._of.add(approval_id)

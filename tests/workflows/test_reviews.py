@@ -277,11 +277,11 @@ async def test_a_late_truth_is_kept_and_shown(service: Service, tmp_path: Path) 
 
     async def shown() -> Examined | None:
         examined: Examined = await review.query(names.EXAMINED, result_type=Examined)
-        return examined if examined.sights and examined.sights[-1].late else None
+        return examined if examined.attempts and examined.attempts[-1].late else None
 
-    sight = (await until(shown)).sights[-1]
-    assert sight.state == "unknown"
-    assert sight.late[0].state == "executed"
+    seen = (await until(shown)).attempts[-1]
+    assert seen.state == "unknown"
+    assert seen.late[0].state == "executed"
     assert "late" in await service.events(handle.id)
     assert (await handle.settle("executed", operator=OPERATOR, reason="it says so itself")).kind == "settled"
 

@@ -266,8 +266,8 @@ def test_whatever_its_calls_say_what_a_bundle_keeps_stays_small(
         patched.setattr("workflows.bundle.workflow.continue_as_new", continued.append)
         bundle._continue()
     travels(continued[0])
-    travels(bundle._sheet)
-    shown = {each.approval_id: each.ended for each in bundle._sheet.members}
+    travels(bundle._shared_calls)
+    shown = {each.approval_id: each.ended for each in bundle._shared_calls.members}
     assert shown[last["approval_id"]] == last["ended"], "how far it has come is told in any case"
 
 

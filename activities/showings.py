@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from activities.links import review_url
 from assent.contracts.decision import Judged, Stage, VerdictKind
 from assent.contracts.deliver import Revision
-from assent.contracts.identity import Identity
 from assent.contracts.plan import Plan
 from assent.contracts.review import SeenAttempt
 from assent.contracts.state import Progress
@@ -29,8 +28,6 @@ from cards import (
 )
 from ledger import Ledger, MessageKind, Record
 
-_EARLY = timedelta(seconds=2)
-"""How far two clocks may disagree on whether others were called in."""
 _ENDS = {"executed": Status.EXECUTED, "failed": Status.FAILED}
 """How a call ended, by the state of its claim; of any other nobody knows."""
 
@@ -106,7 +103,6 @@ class Showings:
             moved=card_state.moved,
             twin_url=review_url(self._temporal_ui, record.twin_key),
             progress=progress,
-            called_in=called_in(plan, progress),
             parameters=await self._parameters(plan) if is_open else None,
             reminder=card_state.reminder,
             reviewing=_ended(await self._ledger.attempts_of(plan.approval_id)) if card_state.reviewing else None,
@@ -132,7 +128,6 @@ class Showings:
             content_sha256=_hash_of(record, content),
             deadline=card_state.deadline or since + plan.result_ttl,
             progress=card_state.progress,
-            called_in=called_in(plan, card_state.progress),
             decided=await self._decided_about_result(plan.approval_id) if record.outcome else None,
             outcome=record.outcome,
             ended_at=record.closed_at,
@@ -160,15 +155,6 @@ def _hash_of(record: Record, content: bytes | None) -> str:
     """The hash of what was decided about; a frozen call that was settled since has another result by now."""
     known = record.outcome.content_sha256 if record.outcome else None
     return known or sha256(content if content is not None else b"null")
-
-
-def called_in(plan: Plan, progress: Progress | None) -> tuple[Identity, ...]:
-    """Who may decide too by now, because nobody has."""
-    if progress is not None:
-        return progress.called
-    if plan.escalate_at is None or datetime.now(UTC) + _EARLY < plan.escalate_at:
-        return ()
-    return plan.escalate_to
 
 
 def _attached(file: File | None) -> Attachment | None:

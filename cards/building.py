@@ -139,7 +139,7 @@ class _Draft:
             *self._listed(fitted),
             *self._notice(fitted),
             {"tag": "hr"},
-            approvers_row(plan, showing.progress, showing.called_in, say),
+            approvers_row(plan, showing.progress, say),
             *progress_rows(plan, showing.progress, say),
             *rule_rows(plan, say),
             deadline_row(plan.deadline, say),

@@ -237,7 +237,7 @@ def _rows(showing: Showing, wording: Wording) -> list[Element]:
     return [
         *requester_rows(plan, wording),
         *([row(wording("card.reason"), *reason)] if reason else []),
-        approvers_row(plan, showing.progress, showing.called_in, wording),
+        approvers_row(plan, showing.progress, wording),
         deadline_row(plan.deadline.replace(second=0, microsecond=0), wording),  # as people read it
     ]
 

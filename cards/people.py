@@ -66,24 +66,23 @@ def first(plan: Plan) -> Progress:
     return Progress(approvers=stages[0], stages=len(stages))
 
 
-def approvers_row(plan: Plan, progress: Progress | None, called_in: tuple[Identity, ...], wording: Wording) -> Element:
+def approvers_row(plan: Plan, progress: Progress | None, wording: Wording) -> Element:
     """Who may decide now, mentioned so that they are notified. Never everyone at once."""
     progress = progress or first(plan)
     done = tuple(judged.actor for judged in progress.approvals)
-    return _deciders(plan, (progress.approvers,), progress, called_in, done, wording)
+    return _deciders(plan, (progress.approvers,), progress, done, wording)
 
 
-def reviewers_row(plan: Plan, progress: Progress | None, called_in: tuple[Identity, ...], wording: Wording) -> Element:
+def reviewers_row(plan: Plan, progress: Progress | None, wording: Wording) -> Element:
     """Who may decide about the result: whoever may decide about the call, in any stage."""
     progress = progress or first(plan)
-    return _deciders(plan, (*plan.approvers.stages, progress.approvers), progress, called_in, (), wording)
+    return _deciders(plan, (*plan.approvers.stages, progress.approvers), progress, (), wording)
 
 
 def _deciders(
     plan: Plan,
     groups: tuple[Approvers, ...],
     progress: Progress,
-    called_in: tuple[Identity, ...],
     done: tuple[Identity, ...],
     wording: Wording,
 ) -> Element:
@@ -91,7 +90,7 @@ def _deciders(
 
     done: those of them who have decided.
     """
-    people, room = _people(plan, groups, progress, called_in, done), _room_for_mentions(plan)
+    people, room = _people(plan, groups, progress, done), _room_for_mentions(plan)
     mentions = _as_many_as_fit([mentioned(someone) for someone in people], room)
     in_words = dict.fromkeys(_in_words(group, wording) for group in groups)
     values = [div(words) for words in in_words if words is not None]
@@ -117,13 +116,12 @@ def _people(
     plan: Plan,
     groups: tuple[Approvers, ...],
     progress: Progress,
-    called_in: tuple[Identity, ...],
     done: tuple[Identity, ...],
 ) -> list[Identity]:
     """Those who are named one by one: the groups' own, and whoever was asked since, but for those who passed it on."""
     people: list[Identity] = []
     own = [person for group in groups for person in _named_in(group, plan)]
-    for someone in (*own, *(taker for _, taker in progress.delegations), *called_in):
+    for someone in (*own, *(taker for _, taker in progress.delegations), *progress.called):
         if not any(someone.is_same_person(other) for other in people):
             people.append(someone)
     gone = [*(giver for giver, _ in progress.delegations), *done]
@@ -176,9 +174,7 @@ def _approvals(approvals: tuple[Judged, ...], wording: Wording) -> list[Element]
 
 def room_for_progress(plan: Plan) -> Room:
     """What a card that nobody has decided on yet may have to say later of those who do."""
-    now = sum(
-        weight(mentioned(someone)) + 1 for someone in _people(plan, plan.approvers.stages[:1], first(plan), (), ())
-    )
+    now = sum(weight(mentioned(someone)) + 1 for someone in _people(plan, plan.approvers.stages[:1], first(plan), ()))
     called = max(0, _room_for_mentions(plan) - now)
     several = len(plan.approvers.stages) > 1 or plan.approvers.threshold > 1
     rooms = [_DELEGATIONS, *([_APPROVALS] if several else [])]

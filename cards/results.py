@@ -133,7 +133,7 @@ class _Draft:
             {"tag": "hr"},
             *self._asked_for(fitted),
             {"tag": "hr"},
-            reviewers_row(showing.plan, showing.progress, showing.called_in, say),
+            reviewers_row(showing.plan, showing.progress, say),
             deadline_row(showing.deadline, say),
             div(say(_THEN[showing.plan.result_fallback]), text_color="grey"),
             *self._controls(),

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from assent.contracts.decision import Judged
-from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
 from assent.contracts.review import Examined, FrozenCall
@@ -51,8 +50,6 @@ class Showing(Frozen):
     """Where the frozen call that is identical to this one can be looked at."""
     progress: Progress | None = None
     """How far the approvers have come; where nothing is said, nobody has approved yet."""
-    called_in: tuple[Identity, ...] = ()
-    """Who may decide too, because nobody did."""
     approvals: tuple[Judged, ...] = ()
     """Everybody whose approval counts, once it is decided."""
     parameters: dict[str, Any] | None = None
@@ -77,7 +74,6 @@ class ResultShowing(Frozen):
     """What a decision about it is bound to."""
     deadline: datetime
     progress: Progress | None = None
-    called_in: tuple[Identity, ...] = ()
     attachment: Attachment | None = None
     decided: Judged | None = None
     """The decision about it."""

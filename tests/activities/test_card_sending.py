@@ -322,7 +322,8 @@ async def test_what_nobody_was_asked_about_without_a_grant_is_told_to_nobody(sen
 
 async def test_those_who_are_called_in_are_named_once_it_is_their_turn(sender: CardSender) -> None:
     soon: dict[str, Any] = {"approvers": Approvers(), "escalate_to": (CAT,)}
-    await sender.planned("early", escalate_at=datetime.now(UTC) + timedelta(hours=1), **soon)
-    await sender.planned("late", escalate_at=datetime.now(UTC) - timedelta(seconds=1), **soon)
+    await sender.planned("early", escalate_at=datetime.now(UTC) - timedelta(seconds=1), **soon)
+    await sender.planned("late", escalate_at=datetime.now(UTC) + timedelta(hours=1), **soon)
+    called = Progress(approvers=Approvers(), called=(CAT,))
     assert "<at id=ou_operator></at>" not in await sender.text(await sender.deliver("early"))
-    assert "<at id=ou_operator></at>" in await sender.text(await sender.deliver("late"))
+    assert "<at id=ou_operator></at>" in await sender.text(await sender.deliver("late", progress=called)), "as it says"

@@ -264,7 +264,14 @@ def test_an_attack_through_policy_edits_grants_and_people_stays_text(attack: str
     progress = Progress(approvers=chat, stages=2, approvals=(judged,) * 20, delegations=((person, person),) * 9)
     schema = {"properties": {name: {"type": "string"} for name in arguments}}
     file = attached(bold)
-    read(Showing(plan=bold, progress=progress, called_in=(person,) * 40, parameters=schema, attachment=file))
+    read(
+        Showing(
+            plan=bold,
+            progress=progress.model_copy(update={"called": (person,) * 40}),
+            parameters=schema,
+            attachment=file,
+        )
+    )
     read(Showing(plan=bold, parameters=schema))
     denied = Outcome(approval_id="inv-42", status=Status.REJECTED, reason=text[:4000])
     withheld = denied.model_copy(update={"status": Status.EXECUTED, "withheld": True, "withheld_reason": text[:4000]})

@@ -90,12 +90,14 @@ def test_progress_says_how_many_of_how_many_and_who_is_asked_now() -> None:
 
 
 def test_the_next_stage_and_those_who_are_called_in_may_decide() -> None:
-    progress = Progress(approvers=TWO.stages[1], stage=2, stages=2, approvals=(by(BEN), by(CAT)))
-    text = said(built(Showing(plan=plan(approvers=TWO), progress=progress, called_in=(DAN,))))
+    progress = Progress(approvers=TWO.stages[1], stage=2, stages=2, approvals=(by(BEN), by(CAT)), called=(DAN,))
+    text = said(built(Showing(plan=plan(approvers=TWO), progress=progress)))
     assert "0 of 1 · step 2 of 2" in text
     assert "Members of the chat oc_board" in text
     assert "<at id=ou_dan></at>" in text
-    alone = said(built(Showing(plan=plan(approvers=Approvers()), called_in=(DAN,))))
+    alone = said(
+        built(Showing(plan=plan(approvers=Approvers()), progress=Progress(approvers=Approvers(), called=(DAN,))))
+    )
     assert "<at id=ou_ann></at> <at id=ou_dan></at>" in alone
 
 
@@ -334,11 +336,11 @@ def test_what_happens_while_it_waits_never_takes_the_room_of_what_is_approved(le
         approvals=tuple(map(by, CROWD[:45])) if crowded else (),
         approved=5,
         delegations=tuple(zip(CROWD[60:70], CROWD[70:80], strict=True)),
+        called=asked.escalate_to,
     )
     late = Showing(
         plan=asked,
         progress=progress,
-        called_in=asked.escalate_to,
         attachment=attachment,
         reminder=True,
         parameters={"properties": {"body": {"type": "string"}}},

@@ -92,7 +92,7 @@ def test_many_arguments_of_a_review_are_all_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attempts", "warns"),
+    ("seen", "warns"),
     [((SEEN,), True), ((ENDED,), False), ((SEEN, ENDED), True), ((ENDED, SEEN), True), ((ENDED, ENDED), False)],
 )
 def test_a_worker_that_may_live_is_warned_of(seen: tuple[SeenAttempt, ...], warns: bool) -> None:

@@ -132,7 +132,10 @@ class Seat:
     async def shows(self, asked: Asked, state: str, lang: str = "en") -> None:
         """Wait until the card stands at a state."""
         word = getattr(WORDING(f"state.{state}"), lang)
-        await expect(self.card(asked).locator(".card-header .text-tag").first).to_have_text(word)
+        try:
+            await expect(self.card(asked).locator(".card-header .text-tag").first).to_have_text(word)
+        except AssertionError as error:
+            raise AssertionError(f"it shows: {await self.card(asked).inner_text()}") from error
 
     async def has_no_buttons(self, asked: Asked) -> bool:
         return await self.card(asked).locator("button, input, textarea").count() == 0

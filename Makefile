@@ -1,4 +1,4 @@
-.PHONY: setup test browser lint format bench memory dev histories faults world lock
+.PHONY: setup test browser lint format bench memory dev histories faults world deciding lock
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -63,6 +63,10 @@ faults: setup
 # Histories of a generated world for a minute, or with SEED=… that one, step by step; COUNT=… and MINUTES=… bound them.
 world: setup
 	$(BIN)/python -m tests.world $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(MINUTES),--minutes $(MINUTES))
+
+# Random histories of one approval, decided by the core and by a naive model of the documents; COUNT=… and SEED=….
+deciding: setup
+	$(BIN)/python -m tests.support.approval_histories $(or $(COUNT),20000) $(SEED)
 
 LOCK := $(BIN)/uv pip compile pyproject.toml requirements.in --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --quiet
 

@@ -7,7 +7,7 @@ what is shown.
 """
 
 from assent.core.approval import Approval, Asked, Ending, Planned, SealedResult, Unplanned
-from assent.core.deciding import answer, decide, expire, look_again, set_aside, strike, supersede, withdraw
+from assent.core.deciding import answer, decide, expire, look_again, strike, supersede, withdraw
 from assent.core.delivering import (
     are_on_their_way,
     arrive,
@@ -41,6 +41,7 @@ from assent.core.executing import (
     write,
     write_batch,
 )
+from assent.core.keeping import set_aside
 from assent.core.opening import end_as_before, open_with, refuse, resume, turn_away
 from assent.core.views import awaited, awaited_at_first, member, question, questions_before_call, state, verdict
 

@@ -5,22 +5,30 @@ from __future__ import annotations
 from datetime import datetime
 
 from assent import sizes
-from assent.contracts.audit import AuditEntry, AuditEvent
-from assent.contracts.decision import Decision, DecisionKind, Judged, Stage, VerdictKind
+from assent.contracts.audit import AuditEvent
+from assent.contracts.decision import Decision, DecisionKind, Stage, VerdictKind
 from assent.contracts.identity import Identity
 from assent.contracts.plan import Plan
 from assent.contracts.signals import Supersession, Withdrawal
 from assent.contracts.status import Status
 from assent.contracts.values import Surface
 from assent.contracts.weigh import Weighed
-from assent.core.approval import Approval, Ending, Interruption, Planned, Unplanned
-from assent.core.judging import after_ending, audit_entry, objection, refusal_entry
-from assent.core.panel import Panel
+from assent.core.approval import Approval, Ending, Interruption, Planned
+from assent.core.judging import after_ending, audit_entry, objection
+from assent.core.keeping import (
+    actor_of,
+    add_entry,
+    confirm,
+    confirm_edit,
+    note,
+    received_at,
+    refuse,
+    remember,
+    size_of_edit,
+)
 
 _MOST_EARLY = 100
 """How many decisions wait for what they are judged by; nobody needs more than one."""
-_MOST_WORDS = 24 * 1024
-"""How much a decision says beside an edit's payloads: a reason, and names."""
 _MOST_EDITS, _MOST_DELEGATIONS = 100, 50
 _TOO_LARGE = f"a decision holds at most {sizes.DECISION} bytes and some depth, an edit's arguments included"
 _TOO_MANY = "others are looked at just now, and no more can wait behind them: decide again in a moment"
@@ -40,12 +48,12 @@ def decide(approval: Approval, decision: Decision, now: datetime) -> Approval:
     if approval.notes.verdict_on(decision.event_id) is not None:
         return approval
     if sizes.size(decision) > sizes.DECISION or sizes.is_too_deep(decision):
-        return _refuse(approval, decision, VerdictKind.INVALID, now, _TOO_LARGE)
+        return refuse(approval, decision, VerdictKind.INVALID, now, _TOO_LARGE)
     if isinstance(approval, Planned):
         return _decide_planned(approval, decision, now)
     if _may_wait(approval.early, decision):
         return approval.model_copy(update={"early": (*approval.early, decision)})
-    return _refuse(approval, decision, VerdictKind.INVALID, now, _TOO_MANY)
+    return refuse(approval, decision, VerdictKind.INVALID, now, _TOO_MANY)
 
 
 def _decide_planned(approval: Planned, decision: Decision, now: datetime) -> Planned:
@@ -53,12 +61,12 @@ def _decide_planned(approval: Planned, decision: Decision, now: datetime) -> Pla
     is_early = is_unknown and approval.expects_cards and not approval.wait_is_over
     asking = approval.asking
     if asking is not None and not is_early and (hopeless := _hopeless(approval, decision)):
-        return _refuse(approval, decision, hopeless, now)
+        return refuse(approval, decision, hopeless, now)
     if (is_early or asking is not None) and _may_wait((*approval.early, *([asking] if asking else [])), decision):
         return approval.model_copy(update={"early": (*approval.early, decision)})
     if asking is None:
         return _judge(approval, decision, now)
-    return _refuse(approval, decision, VerdictKind.INVALID, now, _TOO_MANY)
+    return refuse(approval, decision, VerdictKind.INVALID, now, _TOO_MANY)
 
 
 def _may_wait(waiting: tuple[Decision, ...], decision: Decision) -> bool:
@@ -84,7 +92,7 @@ def _hopeless(approval: Planned, decision: Decision) -> VerdictKind | None:
         plan,
         decision,
         approval.messages,
-        may_decide=approval.panel.releasers(plan).include(_actor(plan, decision)),
+        may_decide=approval.panel.releasers(plan).include(actor_of(plan, decision)),
         result_sha256=approval.result.content_sha256 if approval.result else None,
     )
     return verdict if verdict in (VerdictKind.TAMPERED, VerdictKind.FORBIDDEN) else None
@@ -92,7 +100,7 @@ def _hopeless(approval: Planned, decision: Decision) -> VerdictKind | None:
 
 def _judge(approval: Planned, decision: Decision, now: datetime) -> Planned:
     plan, panel = approval.plan, approval.panel
-    actor = _actor(plan, decision)
+    actor = actor_of(plan, decision)
     is_late = decision.stage is Stage.RESULT or approval.wait_is_over
     # Once it is over, a click on a card whose message was never confirmed is late, not forged.
     unconfirmed = {decision.message_id} if approval.expects_cards and decision.message_id else set()
@@ -105,16 +113,16 @@ def _judge(approval: Planned, decision: Decision, now: datetime) -> Planned:
     )
     verdict = verdict or _too_late(approval, decision, now) or _pointless(approval, decision, actor)
     if verdict is not None:
-        return _refuse(approval, decision, verdict, now)
+        return refuse(approval, decision, verdict, now)
     if problem := _problem(approval, decision, actor) or _crowded(approval, decision):
-        return _refuse(approval, decision, VerdictKind.INVALID, now, problem)
+        return refuse(approval, decision, VerdictKind.INVALID, now, problem)
     if _must_ask(approval, decision, actor):
         return approval.model_copy(update={"asking": decision})
     return _accept(approval, decision, actor, None, now)
 
 
 def _too_late(approval: Planned, decision: Decision, now: datetime) -> VerdictKind | None:
-    received = _received(approval, decision, now)
+    received = received_at(approval, decision, now)
     if decision.stage is Stage.RESULT:
         if approval.result is None:
             return VerdictKind.TAMPERED
@@ -183,18 +191,18 @@ def answer(approval: Planned, asked: Decision, answered: Weighed, now: datetime)
     if approval.asking is None or approval.asking.event_id != asked.event_id:
         return approval
     approval = approval.model_copy(update={"asking": None})
-    actor = _actor(approval.plan, asked)
+    actor = actor_of(approval.plan, asked)
     room = approval.notes.has_room
     if approval.ending is not None and asked.stage is Stage.CALL:
-        approval = _refuse(approval, asked, after_ending(approval.ending.status), now)
+        approval = refuse(approval, asked, after_ending(approval.ending.status), now)
     elif answered.outsiders:
-        approval = _refuse(approval, asked, VerdictKind.FORBIDDEN, now)
+        approval = refuse(approval, asked, VerdictKind.FORBIDDEN, now)
     elif answered.invalid is not None:
-        approval = _refuse(approval, asked, VerdictKind.INVALID, now, answered.invalid)
+        approval = refuse(approval, asked, VerdictKind.INVALID, now, answered.invalid)
     elif asked.kind is DecisionKind.DELEGATE and (problem := _problem(approval, asked, actor)):
-        approval = _refuse(approval, asked, VerdictKind.INVALID, now, problem)
-    elif answered.plan is not None and not room(_size_of(answered.plan)):
-        approval = _refuse(approval, asked, VerdictKind.INVALID, now, _NO_ROOM)
+        approval = refuse(approval, asked, VerdictKind.INVALID, now, problem)
+    elif answered.plan is not None and not room(size_of_edit(answered.plan)):
+        approval = refuse(approval, asked, VerdictKind.INVALID, now, _NO_ROOM)
     else:
         approval = _accept(approval, asked, actor, answered.plan, now)
     return look_again(approval, now)
@@ -204,14 +212,14 @@ def answer(approval: Planned, asked: Decision, answered: Weighed, now: datetime)
 
 
 def _accept(approval: Planned, decision: Decision, actor: Identity, revised: Plan | None, now: datetime) -> Planned:
-    approval = _remember(approval, decision, VerdictKind.ACCEPTED, now).model_copy(update={"is_indexed": False})
+    approval = remember(approval, decision, VerdictKind.ACCEPTED, now).model_copy(update={"is_indexed": False})
     if decision.stage is Stage.RESULT:
         return _decide_result(approval, decision)
     match decision.kind:
         case DecisionKind.APPROVE:
-            return _approve(_confirm(approval, decision, now), decision, actor)
+            return _approve(confirm(approval, decision, now), decision, actor)
         case DecisionKind.REJECT:
-            return _reject(_confirm(approval, decision, now), decision, actor)
+            return _reject(confirm(approval, decision, now), decision, actor)
         case DecisionKind.EDIT:
             return _edit(approval, decision, actor, revised or approval.plan, now)
         case DecisionKind.DELEGATE:
@@ -248,7 +256,7 @@ def _edit(approval: Planned, decision: Decision, actor: Identity, revised: Plan,
     """The plan becomes another one, which whoever edited it approves, if they may."""
     former, stage = approval.plan, approval.panel.stage
     asked = approval.panel.deciders(former).chats_to_ask(actor)
-    approval = _confirm_edit(approval, decision, revised, now)
+    approval = confirm_edit(approval, decision, revised, now)
     approval = approval.model_copy(update={"plan": revised, "panel": approval.panel.revised(former, revised)})
     if revised.denied is not None:
         denied = Interruption(
@@ -267,7 +275,7 @@ def _delegate(approval: Planned, decision: Decision, actor: Identity, now: datet
     to = (decision.delegate_to or actor).within(approval.plan.tenant_key)
     approval = approval.model_copy(update={"panel": approval.panel.delegate(actor, to)})
     entry = audit_entry(AuditEvent.DELEGATE, decision, now).model_copy(update={"delegate_to": to})
-    return renew(_note(approval, entry))
+    return renew(add_entry(approval, entry))
 
 
 def _without_arguments(decision: Decision) -> Decision:
@@ -374,73 +382,4 @@ def refuse_late(approval: Planned, asked: Decision, now: datetime) -> Planned:
     """Nobody could say in time whether a decision counts."""
     is_call = asked.stage is Stage.CALL and approval.ending is not None
     verdict = after_ending(approval.ending.status) if is_call and approval.ending else VerdictKind.EXPIRED
-    return _refuse(approval, asked, verdict, now)
-
-
-# Keeping
-
-
-def set_aside(approval: Approval) -> Approval:
-    """A message could not be read."""
-    return approval.model_copy(update={"notes": approval.notes.set_aside()})
-
-
-def note(approval: Approval, event: AuditEvent, now: datetime, *, once: str, **said: object) -> Approval:
-    """Have the audit told of something that is no decision."""
-    if isinstance(approval, Planned):
-        rule = approval.plan.rule
-        said = {"payload_sha256": approval.plan.payload_sha256, **said}
-        if rule is not None:
-            said = {"rule": rule.name, "policy_sha256": rule.policy_sha256, **said}
-    return _note(approval, AuditEntry.model_validate({"event": event, "at": now, "once": once, **said}))
-
-
-def _note(approval: Approval, entry: AuditEntry) -> Approval:
-    return approval.model_copy(update={"notes": approval.notes.note(entry)})
-
-
-def _confirm(approval: Planned, decision: Decision, now: datetime) -> Planned:
-    return _note(approval, audit_entry(AuditEvent.CONFIRM, decision, now))
-
-
-def _confirm_edit(approval: Planned, decision: Decision, revised: Plan, now: datetime) -> Planned:
-    said: dict[str, object] = {"payload_sha256": revised.payload_sha256, "payload": revised.payload}
-    if revised.edit is not None:
-        said["proposed_payload_sha256"] = revised.edit.proposed_payload_sha256
-        said["proposed_payload"] = revised.edit.proposed_payload
-    if revised.rule is not None:
-        said |= {"rule": revised.rule.name, "policy_sha256": revised.rule.policy_sha256}
-    return _note(approval, audit_entry(AuditEvent.CONFIRM, decision, now).model_copy(update=said))
-
-
-def _refuse(
-    approval: Approval, decision: Decision, verdict: VerdictKind, now: datetime, problem: str | None = None
-) -> Approval:
-    approval = _remember(approval, decision, verdict, now, problem)
-    entry = refusal_entry(decision, verdict, now)
-    return approval.model_copy(update={"notes": approval.notes.note_refusal(entry)}) if entry else approval
-
-
-def _remember(
-    approval: Approval, decision: Decision, verdict: VerdictKind, now: datetime, problem: str | None = None
-) -> Approval:
-    judged = Judged.of(decision, verdict, _received(approval, decision, now), problem)
-    panel = approval.panel if isinstance(approval, Planned) else Panel()
-    counted = {one.event_id for one in panel.counted}
-    return approval.model_copy(update={"notes": approval.notes.remember(judged, counted)})
-
-
-def _received(approval: Unplanned | Planned, decision: Decision, now: datetime) -> datetime:
-    """When a decision counts as made: never in the future, never before it could be."""
-    received = min(decision.received_at or now, now)
-    return max(received, approval.opened_at) if isinstance(approval, Planned) else received
-
-
-def _actor(plan: Plan, decision: Decision) -> Identity:
-    return decision.actor.within(plan.tenant_key)
-
-
-def _size_of(revised: Plan) -> int:
-    """How much the audit says of an edit."""
-    proposed = revised.edit.proposed_payload if revised.edit else ""
-    return sizes.text_size(revised.payload, proposed) + _MOST_WORDS
+    return refuse(approval, asked, verdict, now)

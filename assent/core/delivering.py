@@ -10,7 +10,8 @@ from assent.contracts.deliver import CardKind, Delivered, Delivery, Revision
 from assent.contracts.status import Status
 from assent.core.approval import Approval, Interruption, Planned
 from assent.core.cards import Cards, newest
-from assent.core.deciding import end, look_again, note, renew
+from assent.core.deciding import end, look_again, renew
+from assent.core.keeping import note
 
 HELD_FOR = timedelta(seconds=20)
 """How long cards are held back for one that is shared with others."""

@@ -11,8 +11,9 @@ from assent.contracts.plan import Plan
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Surface
 from assent.core.approval import Ending, Interruption, Planned, Unplanned
-from assent.core.deciding import end, look_again, note
+from assent.core.deciding import end, look_again
 from assent.core.delivering import hold_for_bundle, take_card
+from assent.core.keeping import note
 
 
 def open_with(approval: Unplanned, plan: Plan, now: datetime) -> Planned:

@@ -32,7 +32,7 @@ class Cards(Frozen):
     held_until: datetime | None = None
     """Until when they are held back, because one that is shared with others may come."""
     was_interrupted: bool = False
-    """Whether a former run left them half sent: the same generation is sent again."""
+    """Whether a former run left them half sent."""
 
     @property
     def is_missing(self) -> bool:
@@ -58,10 +58,11 @@ class Cards(Frozen):
         return not self.on_their_way and (released or self.renewal != renewal or self.news != news)
 
     def sending(self, places: int, renewal: int, news: int) -> Cards:
-        """The next generation goes out; what a former run left half sent goes out again as it was."""
+        """The next generation goes out; one that a former run left half sent, and still is right, goes out again."""
+        is_same = self.was_interrupted and self.renewal == renewal
         return self.model_copy(
             update={
-                "generation": self.generation if self.was_interrupted else self.generation + 1,
+                "generation": self.generation if is_same else self.generation + 1,
                 "was_interrupted": False,
                 "held_until": None,
                 "on_their_way": places,

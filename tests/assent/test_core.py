@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from assent import Approvers, Identity, core
+from assent.contracts.address import Address
 from assent.contracts.decision import Decision, DecisionKind, VerdictKind
+from assent.contracts.deliver import CardKind, Delivered, Delivery
 from assent.contracts.execute import Report, ReportKind
 from assent.contracts.plan import Plan
 from assent.contracts.signals import Withdrawal
@@ -17,6 +19,7 @@ from assent.contracts.weigh import Weighed
 from assent.core import Planned, Unplanned
 from tests.support import policies
 from tests.support.deciding import STRANGER
+from tests.support.policies import ME
 
 OTHER = Identity(open_id="ou_other")
 
@@ -78,6 +81,35 @@ def test_a_call_whose_result_is_reviewed_stays_made_in_the_next_run(at_noon: dat
     approval = core.decide(approval, late, at_noon)
     assert approval.asking is None  # nothing is edited after it ran
     assert verdict_on(approval, "late") is VerdictKind.ALREADY_DECIDED
+
+
+ANN = Identity(open_id="ou_ann", tenant_key="t")
+TWO_CHATS = (Address.of(ME), Address.of(ANN))
+
+
+def carded(now: datetime) -> tuple[Planned, tuple[Delivery, ...]]:
+    """An approval whose two cards are on their way."""
+    people = Approvers(kind=Approvers.Kind.PEOPLE, people=(ME, ANN), threshold=2)
+    plan = a_plan(now).model_copy(update={"approvers": people, "addresses": TWO_CHATS})
+    return core.send(opened(plan, now), now)
+
+
+def test_cards_that_were_left_half_sent_are_sent_again_as_they_were(at_noon: datetime) -> None:
+    approval, sent = carded(at_noon)
+    approval = core.arrive(approval, CardKind.CALL, Delivered(message_id="om_1"), at_noon)
+    approval, again = core.send(next_run(approval), at_noon)
+    assert [(each.generation, each.place) for each in again] == [(each.generation, each.place) for each in sent]
+    assert approval.messages == {"om_1"}
+
+
+def test_cards_that_became_others_meanwhile_are_sent_as_others(at_noon: datetime) -> None:
+    """Else whoever must decide now would keep the card of what it was before, and click in vain."""
+    approval, sent = carded(at_noon)
+    approval = core.arrive(approval, CardKind.CALL, Delivered(message_id="om_1"), at_noon)
+    passed_on = decided(approval.plan, ANN, DecisionKind.DELEGATE, delegate_to=OTHER)
+    approval = core.decide(approval, passed_on, at_noon)
+    _, anew = core.send(next_run(approval), at_noon)
+    assert {each.generation for each in anew} == {sent[0].generation + 1}
 
 
 # A person who never stops

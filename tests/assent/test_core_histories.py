@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from assent import Identity
+from assent.core.cards import Cards
 from tests.support.approval_histories import History, Violation, lived
 
 _FIRST = 20_261_117
@@ -56,3 +57,20 @@ def test_a_verdict_that_changes_is_found_out() -> None:
     history.verdicts[judged.event_id] = next(kind for kind in type(judged.verdict) if kind is not judged.verdict)
     with pytest.raises(Violation, match="changed"):
         history._check()
+
+
+def test_a_card_that_a_former_run_left_half_sent_and_is_outdated_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    sending = Cards.sending
+
+    def as_they_were(self: Cards, places: int, renewal: int, news: int) -> Cards:
+        known = self.model_copy(update={"renewal": renewal}) if self.was_interrupted else self
+        return sending(known, places, renewal, news)
+
+    monkeypatch.setattr(Cards, "sending", as_they_were)
+    with pytest.raises(Violation, match="is not of renewal"):
+        for_cards()
+
+
+def for_cards() -> None:
+    for seed in range(400):
+        lived(seed, immediate=False)

@@ -16,9 +16,11 @@ from functools import cache
 from typing import Any
 
 from assent import core
+from assent.contracts.address import Address
 from assent.contracts.approvers import Approvers
 from assent.contracts.audit import AuditEntry
 from assent.contracts.decision import Decision, DecisionKind, Stage, VerdictKind
+from assent.contracts.deliver import CardKind, Delivered, Delivery
 from assent.contracts.execute import Report, ReportKind
 from assent.contracts.identity import Identity
 from assent.contracts.permission import Fallback
@@ -98,6 +100,9 @@ class History:
         self.verdicts: dict[str, VerdictKind] = {}
         self.audited: list[AuditEntry] = []
         self.said: list[Decision] = []
+        self.on_their_way: list[Delivery] = []
+        self.shown: dict[tuple[CardKind, int, int], int] = {}
+        """What each card that was sent shows: the renewal by which it was made. Sent again it stays what it was."""
 
     # How it begins
 
@@ -138,6 +143,7 @@ class History:
             result_ttl=timedelta(seconds=RESULT_TTL),
             result_fallback=self.fallback,
             escalate_to=tuple(map(identity, self.escalate_to)),
+            addresses=() if self.immediate else tuple(Address.of(identity(each)) for each in POOL[:3]),
         )
 
     def _opened(self) -> Planned:
@@ -196,6 +202,8 @@ class History:
         doing = {"decide": 20, "cancel": 0.3, "supersede": 0.3, "escalate": 1, "written": 2, "again": 2}
         if self.approval.decision is not None and self.approval.ending is None:
             doing |= {"recheck": 3, "execute": 6}
+        if not self.immediate:
+            doing |= {"send": 4, "arrive": 6, "resume": 1}
         choice = self.random.choices(list(doing), list(doing.values()))[0]
         getattr(self, f"_{choice}")()
 
@@ -366,6 +374,41 @@ class History:
             self.approval = core.close(self.approval)
         self.model.executed(self.now, reviewed=sealed)
 
+    # Cards, and runs that end while they are on their way
+
+    def _send(self) -> None:
+        self.approval, deliveries = core.send(self.approval, at(self.now))
+        self.on_their_way += deliveries
+        for each in deliveries:
+            self.log.append(f"{self.now:g} card {each.generation}/{each.place} of renewal {self.approval.renewal}")
+            self.shown.setdefault((each.kind, each.generation, each.place), self.approval.renewal)
+
+    def _arrive(self) -> None:
+        if self.on_their_way:
+            each = self.on_their_way.pop(self.random.randrange(len(self.on_their_way)))
+            arrived = Delivered(message_id=f"om_{each.kind}_{each.generation}_{each.place}")
+            self.approval = core.arrive(self.approval, each.kind, arrived, at(self.now))
+
+    def _resume(self) -> None:
+        """The run ends, and with it whatever it waited for; the next one begins with what it left."""
+        self.log.append(f"{self.now:g} a new run")
+        self.on_their_way = []
+        self.approval = core.resume(Planned.model_validate_json(self.approval.model_dump_json()))
+
+    def _check_cards(self) -> None:
+        """Once nothing is due any more, those who decide have cards of what they decide about."""
+        for _ in range(4):
+            self._send()
+            while self.on_their_way:
+                self._arrive()
+        if not self._waits or not self.approval.plan.addresses:
+            return
+        kind = CardKind.RESULT if self.approval.result else CardKind.CALL
+        cards = self.approval.result.cards if self.approval.result else self.approval.cards
+        for place in range(len(self.approval.panel.addresses(self.approval.plan))):
+            if self.shown.get((kind, cards.generation, place)) != self.approval.renewal:
+                raise self._wrong(f"the card {cards.generation}/{place} is not of renewal {self.approval.renewal}")
+
     def _time_is_over(self) -> None:
         self.log.append(f"{self.now:g} the time is over")
         if self.approval.result is None:
@@ -425,6 +468,8 @@ class History:
 
     def finish(self) -> None:
         """Once all is written, every accepted decision and every refusal for what it is stands in the audit, once."""
+        if not self.immediate:
+            self._check_cards()
         while self.approval.notes.unwritten:
             self._written()
         if self.approval.result and self.approval.result.decision:

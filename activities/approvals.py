@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.cards import CardActivities
 from activities.feishu.verifier import SIGNED
-from activities.inbox import member_of
 from activities.planning import Planner, Unresolved
 from assent import names
 from assent.contracts.audit import AuditBatch
@@ -31,8 +30,6 @@ from ledger import Ledger
 _log = logging.getLogger(__name__)
 
 _LEARN_WITHIN = 1.0
-_LEEWAY = timedelta(hours=1)
-"""How much longer than its plan allows an approval may count as open in its conversation."""
 
 
 class ApprovalActivities:
@@ -57,7 +54,7 @@ class ApprovalActivities:
             raise ApplicationError(str(error), type="InvalidRequest", non_retryable=True) from None
         try:
             plan = await self._planner.plan(preparation)
-            open_until = plan.deadline + plan.start_within + plan.timeout * plan.attempts + plan.result_ttl + _LEEWAY
+            open_until = plan.open_until
         except Unresolved as unresolved:
             return await self._ledger.prepared(request) or Prepared(unknown=unresolved.unknown)
         except InvalidRequest as error:
@@ -120,13 +117,6 @@ class ApprovalActivities:
             case RecallKind.REVIEW:
                 review = await self._ledger.review(question.approval_id)
                 return Recalled(review=review.without_words() if review else None)
-            case RecallKind.CHATS:
-                return Recalled(chats=await self._chats_of(question.actor, question.chats))
-
-    async def _chats_of(self, person: Identity | None, chats: tuple[str, ...]) -> tuple[str, ...]:
-        if person is None or self._cards is None:
-            return ()
-        return await member_of(self._cards.feishu, person, chats)
 
     async def _revoke(self, question: Recall) -> RevokedKind:
         assert question.actor is not None, "somebody revokes a grant"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+import logging
+from collections.abc import AsyncIterator
 
 from temporalio import activity
 
@@ -19,6 +20,7 @@ from cards import Wording
 from cards.inbox import MOST_LISTED, Waiting, inbox_card
 from ledger import Ledger, awaited
 
+_log = logging.getLogger(__name__)
 _PAGE, _MOST_COUNTED = 200, 1000
 """How many are looked at at once, and how many are counted."""
 
@@ -50,10 +52,10 @@ class InboxActivities:
 
     async def _waiting(self, person: Identity) -> AsyncIterator[awaited.Waits]:
         """All that waits for a person, the oldest first; of very much, the beginning."""
-        chats = await member_of(self._feishu, person, await self._ledger.awaited_chats())
+        await learn_members(self._ledger, self._feishu)
         offset: int | None = 0
         while offset is not None and offset < _MOST_COUNTED:
-            page = await self._ledger.waiting_for(person, chats, offset, _PAGE, activity.info().namespace)
+            page = await self._ledger.waiting_for(person, offset, _PAGE, activity.info().namespace)
             for each in page[0]:
                 yield each
             offset = page[1]
@@ -63,15 +65,15 @@ class InboxActivities:
         return [Waiting(plan, subject) for plan, subject in plans if plan is not None]
 
 
-async def member_of(feishu: Feishu, person: Identity, chats: Collection[str]) -> tuple[str, ...]:
-    """Which of these chats a person belongs to; one that does not say who does counts, one that is gone does not."""
-    return tuple([chat for chat in chats if await _belongs(feishu, person, chat)])
+async def learn_members(ledger: Ledger, feishu: Feishu, most: int = 20) -> None:
+    """Ask who belongs to the chats whose members something waits for, where nobody has lately.
 
-
-async def _belongs(feishu: Feishu, person: Identity, chat: str) -> bool:
-    try:
-        return person.open_id in await feishu.members(chat)
-    except FeishuRefused:
-        return False
-    except FeishuUnavailable:
-        return True
+    While Feishu does not say, nobody is told what waits there: an inbox shows nothing that might be another's.
+    """
+    for chat_id in await ledger.unknown_chats(most):
+        try:
+            await ledger.keep_members(chat_id, await feishu.members(chat_id, fresh=True))
+        except FeishuRefused:  # it is gone, or this app was taken out of it
+            await ledger.keep_members(chat_id, ())
+        except FeishuUnavailable as error:
+            _log.info("who belongs to chat %s is not known for now: %s", chat_id, error)

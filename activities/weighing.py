@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from temporalio import activity
 
 from activities.cards import prompt, told
@@ -18,7 +20,7 @@ from assent.contracts.plan import Plan
 from assent.contracts.weigh import Weighed, Weighing
 from assent.errors import InvalidRequest
 from assent.payload import argument_values, canonical_payload
-from ledger import Ledger
+from ledger import Ledger, LedgerError
 
 
 class WeighingActivities:
@@ -54,9 +56,12 @@ class WeighingActivities:
         if self._feishu is None:
             return frozenset()
         try:
-            return frozenset(await self._feishu.members(chat_id, fresh=True))
+            members = frozenset(await self._feishu.members(chat_id, fresh=True))
         except FeishuRefused:
-            return frozenset()
+            members = frozenset()
+        with contextlib.suppress(LedgerError):  # only inboxes rest on it
+            await self._ledger.keep_members(chat_id, members)
+        return members
 
     async def _edited(self, weighing: Weighing, decision: Decision) -> Weighed:
         plan = await self._ledger.plan(weighing.approval_id, weighing.payload_sha256)

@@ -39,6 +39,7 @@ from ledger import (
     claims,
     grants,
     heads,
+    memberships,
     messages,
     persons,
     policies,
@@ -56,9 +57,6 @@ from ledger.errors import LedgerError
 from ledger.migrate import current_version, upgrade
 
 _log = logging.getLogger(__name__)
-
-MOST_CHATS = 500
-"""How many chats one inbox asks about."""
 
 Ended = TypeVar("Ended")
 
@@ -133,16 +131,19 @@ class Ledger:
         """namespace: the one of Temporal's that their workflows live in; all, if none is named."""
         return await self._engine.read(approvals.waiting, datetime.now(UTC), offset, limit, namespace)
 
-    async def awaited_chats(self) -> tuple[str, ...]:
-        """The chats whose members something waits for; of very many, some."""
-        return await self._engine.read(awaited.chats, MOST_CHATS)
-
     async def waiting_for(
-        self, person: Identity, member_of: Collection[str], offset: int, limit: int, namespace: str | None = None
+        self, person: Identity, offset: int, limit: int, namespace: str | None = None
     ) -> tuple[tuple[awaited.Waits, ...], int | None]:
-        """What waits for a person who belongs to these chats, the oldest first, and where the rest begins."""
-        now = datetime.now(UTC)
-        return await self._engine.read(awaited.found_by, person, member_of, now, offset, limit, namespace)
+        """What waits for a person, the oldest first, and where the rest begins."""
+        return await self._engine.read(awaited.found_by, person, datetime.now(UTC), offset, limit, namespace)
+
+    async def unknown_chats(self, limit: int) -> tuple[str, ...]:
+        """Chats whose members something waits for, and of which nobody has asked lately who they are."""
+        return await self._engine.read(memberships.unknown, datetime.now(UTC), limit)
+
+    async def keep_members(self, chat_id: str, members: Collection[str]) -> None:
+        """Remember who belongs to a chat."""
+        await self._engine.write(memberships.keep, chat_id, members, datetime.now(UTC))
 
     async def open_ones(
         self, namespace: str, *, after: approvals.Open | None = None, limit: int

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Concatenate
 
-from assent.client.reader import Stored, Subject
+from assent.client.reader import Stored, Subject, Waiting
 from assent.contracts.audit import AuditRecord
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
@@ -18,8 +18,20 @@ from assent.contracts.review import ReviewRecord
 from assent.contracts.ruling import Settlement
 from assent.contracts.state import State
 from assent.errors import Unavailable
-from ledger import approvals, audit, awaited, catalogues, grants, policies, quotas, review_records, settlements, stored
-from ledger.database import MOST_CHATS, Ledger
+from ledger import (
+    approvals,
+    audit,
+    awaited,
+    catalogues,
+    grants,
+    memberships,
+    policies,
+    quotas,
+    review_records,
+    settlements,
+    stored,
+)
+from ledger.database import Ledger
 from ledger.engine import Connection, Given, Result
 from ledger.errors import LedgerError
 
@@ -71,15 +83,11 @@ class Reader:
     async def manifests(self, offset: int, limit: int) -> tuple[tuple[Manifest, ...], int | None]:
         return await self._read(catalogues.page, offset, limit)
 
-    async def awaited_chats(self) -> tuple[str, ...]:
-        return await self._read(awaited.chats, MOST_CHATS)
+    async def chats_of(self, actor: Identity) -> tuple[str, ...]:
+        return await self._read(memberships.chats_of, actor, datetime.now(UTC))
 
-    async def waiting(
-        self, actor: Identity, member_of: Collection[str], offset: int, limit: int
-    ) -> tuple[tuple[str, ...], int | None]:
-        now = datetime.now(UTC)
-        found, after = await self._read(awaited.found_by, actor, member_of, now, offset, limit, self._namespace)
-        return tuple(each.approval_id for each in found), after
+    async def waiting(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[Waiting, ...], int | None]:
+        return await self._read(awaited.found_by, actor, datetime.now(UTC), offset, limit, self._namespace)
 
     async def grants(self, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
         return await self._read(grants.page, offset, limit)

@@ -57,13 +57,15 @@ async def revise(connection: Connection, plan: Plan, event_id: str) -> Plan:
         }
         await connection.execute(_ADD, edit)
     if plan.revision > stands:  # an edit that is merely told again does not undo a later one
-        await _let_stand(connection, plan.approval_id, plan.revision)
+        # What it became may wait longer than what it was.
+        longer = {"revision": plan.revision, "open_until": audit.stamp(plan.open_until)}
+        await connection.execute(_LET_STAND, {"of": plan.approval_id, **longer})
     return plan
 
 
 async def begin_anew(connection: Connection, approval_id: str) -> None:
     """The plan stands as it was prepared: a workflow that was reset knows of no edit, until it meets it again."""
-    await _let_stand(connection, approval_id, 0)
+    await connection.execute(_LET_STAND, {"of": approval_id, "revision": 0})
 
 
 async def approval_of(connection: Connection, approval_id: str) -> Row | None:
@@ -109,7 +111,3 @@ async def _with_hash(connection: Connection, approval: Row, payload_sha256: str)
     found = await connection.execute(_WITH_HASH, meant)
     plan = Plan.model_validate_json(found.scalar_one_or_none() or approval.plan)
     return plan if plan.payload_sha256 == payload_sha256 else None
-
-
-async def _let_stand(connection: Connection, approval_id: str, revision: int) -> None:
-    await connection.execute(_LET_STAND, {"of": approval_id, "revision": revision})

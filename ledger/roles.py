@@ -25,6 +25,8 @@ ROLES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "revisions": (ADD,),
         "conversations": (ADD, CHANGE),
         "awaited_keys": (ADD, REMOVE),
+        "chats_seen": (ADD, CHANGE),
+        "chat_members": (ADD, REMOVE),
         "decisions": (ADD,),
         "claims": (ADD, CHANGE),
         "attempts": (ADD, CHANGE),

@@ -98,6 +98,18 @@ awaited_keys = Table(
 )
 """By which ids of people, and which chats, an open approval is found by those it waits for."""
 
+chats_seen = Table(
+    "chats_seen", metadata, Column("chat_id", Text, primary_key=True), Column("seen_at", Text, nullable=False)
+)
+chat_members = Table(
+    "chat_members",
+    metadata,
+    Column("chat_id", Text, primary_key=True),
+    Column("open_id", Text, primary_key=True),
+    Index("chat_members_by_person", "open_id"),
+)
+"""Who belonged to a chat when Feishu was asked last."""
+
 revisions = Table(
     "revisions",
     metadata,

@@ -17,7 +17,7 @@ from activities.bundles import BundleActivities
 from activities.callback_secrets import CallbackSecrets
 from activities.cards import CardActivities
 from activities.feishu.client import Feishu
-from activities.inbox import InboxActivities
+from activities.inbox import InboxActivities, learn_members
 from activities.planning import Planner
 from activities.policy import PolicyInForce
 from activities.resolving import ResolvingActivities
@@ -31,6 +31,8 @@ from workers import policy, process
 from workers.sweeping import keep_sweeping
 
 _log = logging.getLogger(__name__)
+_LEARN_EVERY = 2.0
+"""Seconds until a new chat's members find in their inboxes what waits for them."""
 
 OUTBOUND_AT_A_TIME = 200
 """How much the outbound worker does at a time. Those who may wait long for an answer are bounded far below: chats in
@@ -94,6 +96,16 @@ def outbound_worker(
     )
 
 
+async def _keep_learning(ledger: Ledger, feishu: Feishu) -> None:
+    """Know who belongs to the chats whose members something waits for, so that inboxes need ask nobody."""
+    while True:
+        try:
+            await learn_members(ledger, feishu)
+        except Exception as error:
+            _log.warning("who belongs to which chat could not be asked: %s", type(error).__name__)
+        await asyncio.sleep(_LEARN_EVERY)
+
+
 async def main(settings: Settings) -> None:
     wording = process.load_wording(settings)
     try:
@@ -111,9 +123,11 @@ async def main(settings: Settings) -> None:
         own = approvals_worker(client, ledger, settings, cards)
         sweeping = asyncio.create_task(keep_sweeping(client, ledger, settings))
         watching = asyncio.create_task(policy.keep_policy(ledger, client, settings))
+        learning = asyncio.create_task(_keep_learning(ledger, feishu)) if feishu else None
         await process.serve([own, outbound_worker(client, ledger, settings, cards, review_cards)])
-        sweeping.cancel()
-        watching.cancel()
+        for task in (sweeping, watching, learning):
+            if task is not None:
+                task.cancel()
     finally:
         if feishu:
             await feishu.close()

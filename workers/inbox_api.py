@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from assent.api.problems import Code, problem
 from assent.api.wire import GrantList, Inbox, Revoked
 from assent.client.door import invalid
+from assent.client.reader import Waiting
 from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.state import State
@@ -63,9 +64,12 @@ async def inbox(
     """What waits for a person: calls to decide and results to release, as far as this token may decide them."""
     refuse_who_may_not_decide(agent, actor)
     found: list[State] = []
-    async for state in context.door.inbox(actor):
-        if agent.may_see(state.tool, state.requester) and state.asked_by != agent.principal:
-            found.append(state)
+
+    def may_see(waiting: Waiting) -> bool:
+        return agent.may_see(waiting.tool, waiting.requester) and waiting.asked_by != agent.principal
+
+    async for state in context.door.visible_inbox(actor, may_see):
+        found.append(state)
         if len(found) == limit:
             break
     return Inbox(waiting=tuple(found))

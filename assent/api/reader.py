@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from assent.api.door import HttpDoor
-from assent.client.reader import Stored
+from assent.client.reader import Stored, Waiting
 from assent.contracts.audit import AuditRecord
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
@@ -59,13 +59,15 @@ class HttpReader:
     async def manifests(self, offset: int, limit: int) -> tuple[tuple[Manifest, ...], int | None]:
         return _page((await self._door.rules()).tools, offset, limit)
 
-    async def awaited_chats(self) -> tuple[str, ...]:
-        return ()  # whoever answers there has asked about them
+    async def chats_of(self, actor: Identity) -> tuple[str, ...]:
+        return ()
 
-    async def waiting(
-        self, actor: Identity, member_of: Collection[str], offset: int, limit: int
-    ) -> tuple[tuple[str, ...], int | None]:
-        return _page([state.approval_id async for state in self._door.inbox(actor)], offset, limit)
+    async def waiting(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[Waiting, ...], int | None]:
+        found = [
+            Waiting(approval_id=state.approval_id, tool=state.tool, requester=state.requester, asked_by=state.asked_by)
+            async for state in self._door.inbox(actor)
+        ]
+        return _page(found, offset, limit)
 
     async def grants(self, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
         return _page([grant async for grant in self._door.grants()], offset, limit)

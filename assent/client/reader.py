@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +27,14 @@ class Subject(Frozen):
 
     tool: str
     requester: Identity
+
+
+class Waiting(Subject):
+    """An approval that waits for somebody."""
+
+    approval_id: str
+    asked_by: str | None = None
+    """The agent that asked, by the name of its token."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +91,11 @@ class LedgerReader(Protocol):
     async def manifests(self, offset: int, limit: int) -> tuple[tuple[Manifest, ...], int | None]:
         """What the tools say of themselves, by name."""
 
-    async def awaited_chats(self) -> tuple[str, ...]:
-        """The chats whose members something waits for."""
+    async def chats_of(self, actor: Identity) -> tuple[str, ...]:
+        """The chats that this person is known to belong to; asked only where the ledger is at hand."""
 
-    async def waiting(
-        self, actor: Identity, member_of: Collection[str], offset: int, limit: int
-    ) -> tuple[tuple[str, ...], int | None]:
-        """The ids of what waits for a person who belongs to these chats, the oldest first."""
+    async def waiting(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[Waiting, ...], int | None]:
+        """What waits for this person, the oldest first, and where the rest begins."""
 
     async def grants(self, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
         """The decisions that were remembered, the newest first."""

@@ -91,25 +91,35 @@ class Approvers(Frozen):
 
 
 class DecidingGroup(Frozen):
-    """One group of approvers as it stands: with those who were called in, without those who left it to others."""
+    """One group of approvers as it stands: with those who were called in, and who left it to whom since."""
 
     approvers: Approvers
     called: tuple[Identity, ...] = ()
-    """To whom it was left, and who was called in when nobody had decided."""
-    left_by: tuple[Identity, ...] = ()
-    """Who left it to somebody else."""
+    """Who was called in when nobody had decided."""
+    passed: tuple[tuple[Identity, Identity], ...] = ()
+    """Who left it to whom, in order."""
 
     def include(self, actor: Identity, requester: Identity) -> bool:
         """Whether it is this person's to decide, as far as can be said without asking a chat who belongs to it."""
         if self.approvers.exclude_requester and actor.may_be(requester):
             return False
-        if actor.is_among(self.left_by):
-            return False
+        got_it = self._got_it(actor)
+        if got_it is not None:
+            return got_it
         return actor.is_among(self.called) or self.approvers.include(actor, requester)
 
     def chat_to_ask(self, actor: Identity) -> str | None:
         """The chat that this person must belong to besides."""
-        return None if actor.is_among(self.called) else self.approvers.chat_id
+        is_named = self._got_it(actor) or actor.is_among(self.called)
+        return None if is_named else self.approvers.chat_id
+
+    def _got_it(self, actor: Identity) -> bool | None:
+        """Whether this person was left it, and has it still; or gave it away, and did not get it back."""
+        got_it = None
+        for giver, taker in self.passed:
+            got_it = True if actor.is_same_person(taker) else got_it
+            got_it = False if actor.is_same_person(giver) else got_it
+        return got_it
 
 
 class Deciders(Frozen):

@@ -14,6 +14,9 @@ from assent.contracts.policy import Rule
 from assent.contracts.values import Frozen
 from assent.payload import sha256
 
+_LEEWAY = timedelta(hours=1)
+"""How much longer than its plan allows an approval may count as open."""
+
 
 class Edit(Frozen):
     """That something else ran than was proposed."""
@@ -101,6 +104,12 @@ class Plan(Frozen):
     """The hashes of what it was before it was edited."""
     bundle_id: str | None = None
     """The bundle whose card shows it among others, if it was asked for together with them."""
+
+    @property
+    def open_until(self) -> datetime:
+        """When it should have ended, whatever became of it."""
+        at_work = self.start_within + self.timeout * self.attempts
+        return self.deadline + at_work + self.result_ttl + _LEEWAY
 
     @property
     def asks_nobody(self) -> bool:

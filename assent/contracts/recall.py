@@ -21,8 +21,6 @@ class RecallKind(StrEnum):
     """End a remembered decision."""
     REVIEW = "review"
     """Which review a frozen call has, and whether it is settled."""
-    CHATS = "chats"
-    """Which of some chats a person belongs to, as far as Feishu says."""
 
 
 class LateDecision(Frozen):
@@ -59,8 +57,7 @@ class Recall(Frozen):
     decision: LateDecision | None = None
     grant_id: str = ""
     actor: Identity | None = None
-    """Who revokes a grant, or is looked for in chats."""
-    chats: tuple[str, ...] = ()
+    """Who revokes a grant."""
     surface: Surface = Surface.CLIENT
 
 
@@ -70,4 +67,3 @@ class Recalled(Frozen):
     verdict: Verdict | None = None
     revoked: RevokedKind | None = None
     review: ReviewRecord | None = None
-    chats: tuple[str, ...] = ()

@@ -265,7 +265,7 @@ def _edit(approval: Planned, decision: Decision, actor: Identity, revised: Plan,
         return end(approval, denied, now)
     deciders = approval.panel.deciders(revised)
     is_known = set(deciders.chats_to_ask(actor)) <= set(asked)  # else nobody has asked whether they belong there
-    if is_known and deciders.include(actor):
+    if stage == 0 and is_known and deciders.include(actor):
         panel = approval.panel.approve(revised, decision, actor)
         approval = approval.model_copy(update={"panel": panel})
     return _counted(renew(approval), decision, stage)

@@ -71,7 +71,9 @@ class Panel(Frozen):
 
     def _deciding(self, plan: Plan, stage: int) -> DecidingGroup:
         return DecidingGroup(
-            approvers=plan.approvers.stages[stage], called=self._called(plan, stage), left_by=self._left_by(stage)
+            approvers=plan.approvers.stages[stage],
+            called=plan.escalate_to if self.escalated else (),
+            passed=tuple((each.giver, each.taker) for each in self.delegations if each.stage == stage),
         )
 
     def must_belong(self, plan: Plan, actor: Identity) -> bool:

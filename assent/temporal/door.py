@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -25,7 +25,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from assent import names
 from assent.client.door import Approval, FrozenReview, ToolDescription
-from assent.client.reader import LedgerReader, Stored
+from assent.client.reader import LedgerReader, Stored, Waiting
 from assent.contracts.audit import AuditRecord
 from assent.contracts.bundles import BundleAsked
 from assent.contracts.decision import Decision, Verdict, VerdictKind
@@ -80,7 +80,7 @@ class TemporalDoor:
 
     def __init__(self, client: Client, reader: LedgerReader | None = None) -> None:
         self._client = client
-        self._ledger = TemporalLedger(reader, self._open_state, self._chats_of)
+        self._ledger = TemporalLedger(reader, self._open_state)
         self._reviews = TemporalReviews(client, self._recall, self._ledger)
 
     # Reviews
@@ -115,6 +115,10 @@ class TemporalDoor:
     def inbox(self, actor: Identity) -> AsyncIterator[State]:
         return self._ledger.inbox(actor)
 
+    def visible_inbox(self, actor: Identity, may_see: Callable[[Waiting], bool]) -> AsyncIterator[State]:
+        """The part of an inbox that somebody may see; the rest is not looked at."""
+        return self._ledger.inbox(actor, may_see)
+
     async def result(self, approval_id: str, *, actor: Identity) -> str | None:
         found = await self.stored_result(approval_id, actor)
         return await found.text() if found else None
@@ -139,14 +143,6 @@ class TemporalDoor:
 
     async def _open_state(self, approval_id: str) -> State:
         return await self._ask(approval_id, names.STATE, None, State, _OPEN_WITHIN)
-
-    async def _chats_of(self, person: Identity, chats: tuple[str, ...]) -> tuple[str, ...]:
-        """Which of these chats a person belongs to; all of them, while nobody can say."""
-        question = Recall(kind=RecallKind.CHATS, actor=person, chats=chats)
-        try:
-            return (await self._recall(question, _OPEN_WITHIN)).chats
-        except Unavailable:
-            return chats
 
     # Asking
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from assent.client.reader import LedgerReader, Stored
+from assent.client.reader import LedgerReader, Stored, Waiting
 from assent.contracts.audit import AuditRecord
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
@@ -28,18 +28,19 @@ _PAGE = 100
 _Line = TypeVar("_Line")
 Asking = Callable[[str], Awaitable[State]]
 """Asks one open approval how it stands."""
-ChatsOf = Callable[[Identity, tuple[str, ...]], Awaitable[tuple[str, ...]]]
-"""Which of some chats a person belongs to."""
 _Page = Callable[[int, int], Awaitable[tuple[tuple[_Line, ...], int | None]]]
+
+
+def _everything(_: Waiting) -> bool:
+    return True
 
 
 class TemporalLedger:
     """Questions to the ledger, by whoever has a reader; without one they say what is missing."""
 
-    def __init__(self, reader: LedgerReader | None, ask: Asking, chats_of: ChatsOf) -> None:
+    def __init__(self, reader: LedgerReader | None, ask: Asking) -> None:
         self._reader = reader
         self._ask = ask
-        self._chats_of = chats_of
 
     @property
     def reader(self) -> LedgerReader:
@@ -108,12 +109,14 @@ class TemporalLedger:
 
     # What waits for people
 
-    async def inbox(self, actor: Identity) -> AsyncIterator[State]:
-        """What *actor* can decide now, the oldest first."""
+    async def inbox(self, actor: Identity, may_see: Callable[[Waiting], bool] = _everything) -> AsyncIterator[State]:
+        """What *actor* can decide now, the oldest first.
+
+        may_see: of what nobody is told, nobody is asked either.
+        """
         reader, answered, unanswered = self.reader, 0, 0
-        chats = await reader.awaited_chats()
-        mine = await self._chats_of(actor, chats) if chats else ()
-        async for batch in _batches(_lines(lambda offset, limit: reader.waiting(actor, mine, offset, limit))):
+        lines = _lines(lambda offset, limit: reader.waiting(actor, offset, limit))
+        async for batch in _batches(each.approval_id async for each in lines if may_see(each)):
             for found in await asyncio.gather(*map(self._ask, batch), return_exceptions=True):
                 match found:
                     case State():
@@ -130,13 +133,19 @@ class TemporalLedger:
             raise Unavailable("open approvals do not say how they stand: no approvals worker answers. Try again.")
 
     async def result(self, approval_id: str, actor: Identity) -> Stored | None:
-        """The result that waits to be released; None if none waits, also of what was withheld."""
+        """The result that waits to be released, for one who may release it; None if none waits for them."""
         try:
-            if (await self._ask(approval_id)).phase is not Phase.REVIEWING:
-                return None
+            state = await self._ask(approval_id)
         except (ApprovalNotFound, ApprovalInterrupted):
             return None
-        return await self.reader.result(approval_id, actor=actor)
+        if state.phase is not Phase.REVIEWING or state.awaited is None or not state.awaits(actor):
+            return None
+        must_belong = state.awaited.chats_to_ask(actor)
+        reader = self.reader
+        is_asked = bool(must_belong) and reader.is_at_hand  # else whoever answers there has looked
+        if is_asked and {*must_belong}.isdisjoint(await reader.chats_of(actor)):
+            return None
+        return await reader.result(approval_id, actor=actor)
 
 
 async def _lines(page: _Page[_Line]) -> AsyncIterator[_Line]:

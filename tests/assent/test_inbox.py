@@ -9,7 +9,7 @@ import pytest
 
 from assent import ApprovalHandle, ApprovalNotFound, Approvers, Identity, Outcome, Status, Unavailable, core
 from assent.api.wire import Ending
-from assent.client.reader import LedgerReader
+from assent.client.reader import LedgerReader, Waiting
 from assent.client.texts import with_sentence
 from assent.contracts.decision import Decision, DecisionKind, VerdictKind
 from assent.contracts.execute import Report, ReportKind
@@ -127,14 +127,9 @@ def test_of_a_chat_one_must_be_a_member(found: Planned, person: Identity, expect
 
 async def test_the_inbox_skips_what_has_ended_and_says_if_nobody_answers() -> None:
     class Pages:
-        async def awaited_chats(self) -> tuple[str, ...]:
-            return ("oc_1", "oc_2")
-
-        async def waiting(
-            self, actor: Identity, member_of: tuple[str, ...], offset: int, limit: int
-        ) -> tuple[tuple[str, ...], int | None]:
-            assert member_of == ("oc_2",)
-            return (("a", "b"), 2) if offset == 0 else (("c",), None)
+        async def waiting(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[Waiting, ...], int | None]:
+            found = {name: Waiting(approval_id=name, tool="t", requester=ASKER) for name in "abcd"}
+            return ((found["a"], found["b"]), 2) if offset == 0 else ((found["c"], found["d"]), None)
 
     reader = cast("LedgerReader", Pages())
 
@@ -146,15 +141,13 @@ async def test_the_inbox_skips_what_has_ended_and_says_if_nobody_answers() -> No
             raise found
         return found
 
-    async def chats_of(person: Identity, chats: tuple[str, ...]) -> tuple[str, ...]:
-        return chats[1:]
-
     async def silent(approval_id: str) -> State:
         raise Unavailable("no")
 
-    assert [found.approvers async for found in TemporalLedger(reader, ask, chats_of).inbox(ANN)] == [PEOPLE]
+    inbox = TemporalLedger(reader, ask).inbox(ANN, lambda each: each.approval_id != "d")
+    assert [found.approvers async for found in inbox] == [PEOPLE]
     with pytest.raises(Unavailable, match="no approvals worker"):
-        await anext(TemporalLedger(reader, silent, chats_of).inbox(ANN))
+        await anext(TemporalLedger(reader, silent).inbox(ANN))
 
 
 # What an agent reads

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import text
 
 from assent import Approvers, Identity, core
 from assent.contracts.audit import AuditBatch
@@ -19,6 +20,7 @@ from ledger.awaited import Waits
 from tests.conftest import new_database
 from tests.support import policies
 from tests.support.ledgers import ME, NOW, ended, holder, propose
+from tests.support.stepwise import writing
 
 ANN, BOB, CAT, DAN = (Identity(open_id=f"ou_{name}", union_id=f"on_{name}") for name in ("ann", "bob", "cat", "dan"))
 TWO_OF_THREE = Approvers(kind=Approvers.Kind.PEOPLE, people=(ANN, BOB, CAT), threshold=2)
@@ -33,12 +35,12 @@ async def ledger(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
     await ledger.dispose()
 
 
-async def waits(ledger: Ledger, plan: Plan, person: Identity, *chats: str) -> bool:
+async def waits(ledger: Ledger, plan: Plan, person: Identity) -> bool:
     """Whether the approval is in this person's inbox."""
     found: list[Waits] = []
     offset: int | None = 0
     while offset is not None:
-        page, offset = await ledger.waiting_for(person, chats, offset, 3)
+        page, offset = await ledger.waiting_for(person, offset, 3)
         found += page
     return plan.approval_id in {each.approval_id for each in found}
 
@@ -89,10 +91,17 @@ async def test_one_id_of_a_person_is_enough(ledger: Ledger, known_by: dict[str, 
 
 async def test_of_a_chat_only_members_are_waited_for(ledger: Ledger) -> None:
     plan = await propose(ledger, approvers=MEMBERS)
-    assert await waits(ledger, plan, ANN, "oc_1", "oc_2")
-    assert not await waits(ledger, plan, ANN, "oc_2")
-    assert not await waits(ledger, plan, ANN)
-    assert "oc_1" in await ledger.awaited_chats()
+    assert "oc_1" in await ledger.unknown_chats(1000)
+    assert not await waits(ledger, plan, ANN), "while nobody knows who belongs to it"
+    await ledger.keep_members("oc_1", ["ou_ann", "ou_bob"])
+    assert "oc_1" not in await ledger.unknown_chats(1000)
+    assert [await waits(ledger, plan, person) for person in (ANN, BOB, CAT)] == [True, True, False]
+    await ledger.keep_members("oc_1", ["ou_bob", "ou_cat"])
+    assert [await waits(ledger, plan, person) for person in (ANN, BOB, CAT)] == [False, True, True]
+    async with writing(ledger.engine) as connection:
+        await connection.execute(text("UPDATE chats_seen SET seen_at = '2000-01-01'"))
+    assert not await waits(ledger, plan, BOB), "what was said long ago says nothing"
+    assert "oc_1" in await ledger.unknown_chats(1000)
 
 
 async def test_anyone_is_waited_for_but_the_excluded(ledger: Ledger) -> None:
@@ -128,7 +137,7 @@ async def test_a_call_that_was_begun_waits_for_nobody_and_its_result_for_who_rel
     sealed = Report(kind=ReportKind.EXECUTED, sealed=True, content_sha256="0" * 64)
     approval, _ = core.report(core.begin(approval), sealed, NOW)
     await ledger.append(core.batch(approval))
-    found, _ = await ledger.waiting_for(ME, (), 0, 1000)
+    found, _ = await ledger.waiting_for(ME, 0, 1000)
     assert Stage.RESULT in {each.awaited.subject for each in found if each.approval_id == plan.approval_id}
 
 

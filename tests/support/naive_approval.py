@@ -131,7 +131,6 @@ class Happened:
     stage: int = 0  # the stage that was asked then
     to: Person = frozenset()  # delegate: to whom
     payload: str = ""  # edit: the new hash
-    counts: bool = False  # edit: whether it counts as its author's approval in the first stage
     struck: tuple[tuple[int, Person], ...] = ()  # struck: whose approvals, in which stage
     status: str = ""  # ended: how; wish: how it is to end; executed, reviewing: what became of the call
 
@@ -183,7 +182,7 @@ class NaiveApproval:
                 if self._turned_down(votes):
                     return votes  # [S2]
             elif line.what == "edit":
-                votes = [Vote("approve", 0, line.who)] if line.counts else []
+                votes = [Vote("approve", 0, line.who)] if line.stage == 0 else []  # in a later one: nobody's
             elif line.what == "struck":
                 votes = [v for v in votes if not (v.kind == "approve" and (v.stage, v.who) in line.struck)]
             asked = self._asked(votes)
@@ -369,13 +368,6 @@ class NaiveApproval:
             return excluded and maybe_same(d.delegate_to, self.config.requester)
         return d.kind not in ("approve", "reject", "edit")
 
-    def _edit_counts(self, who: Person, asked: int) -> bool:
-        """Whether an accepted edit, made while this stage was asked, is its author's approval in the first one."""
-        if self.right(who, 0) == "member":  # only by the very chat that made them an approver of the asked stage
-            same_chat = self.config.stages[0].chat == self.config.stages[asked].chat
-            return self.right(who, asked) == "member" and same_chat
-        return self.right(who, 0) == "yes"
-
     def _do(self, d: DecisionSaid, now: float) -> None:
         """Write down what was accepted, and what follows from it."""
         stage = self.stage
@@ -383,8 +375,7 @@ class NaiveApproval:
             self._write(Happened("release" if d.kind == "approve" else "withhold", now, who=d.actor))
             self._end("executed", now)
         elif d.kind == "edit":
-            counts = self._edit_counts(d.actor, stage)
-            self._write(Happened("edit", now, d.actor, stage, payload=d.edit_to or "", counts=counts))
+            self._write(Happened("edit", now, d.actor, stage, payload=d.edit_to or ""))
         elif d.kind == "delegate":
             self._write(Happened("delegate", now, d.actor, stage, to=d.delegate_to or person()))
         else:

@@ -17,17 +17,16 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.testing import ActivityEnvironment
 
 from activities.feishu.client import Feishu
-from activities.feishu.errors import FeishuRefused
+from activities.feishu.errors import FeishuRefused, FeishuUnavailable
 from activities.feishu.verifier import Verifier
-from activities.inbox import InboxActivities
-from assent import Assent, Unavailable, core
+from activities.inbox import InboxActivities, learn_members
+from assent import Assent, Unavailable
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.approvers import Approvers
 from assent.contracts.decision import Stage
 from assent.contracts.grants import RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.inbox import Enquiry
-from assent.contracts.plan import Plan
 from assent.names import inbox_reply_workflow
 from assent.settings import Settings
 from cards import Event, RevokeClick, Wording
@@ -36,10 +35,11 @@ from cards.elements import tags, weight
 from cards.framing import MOST_BYTES, MOST_TAGS
 from cards.inbox import MOST_LISTED, Waiting, inbox_card
 from ledger import Ledger
-from ledger.awaited import Waits
+from tests.conftest import new_database
 from tests.support import servers
 from tests.support.cards import plan
 from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, open_feishu_service
+from tests.support.ledgers import propose
 from tests.support.waiting import until
 from tests.support.web import TENANT, Web, click_event, sealed, signed
 from workers import longconn
@@ -289,46 +289,85 @@ async def test_every_inbox_lists_what_waits_for_whom(feishu: FeishuService, web:
     await handle.outcome()
 
 
-async def test_only_members_are_told_what_a_chat_decides() -> None:
+SEALED = """
+[[rule]]
+name = "members"
+tools = ["mark"]
+approvers = {chat = "oc_ops"}
+result = "always"
+"""
+
+
+async def test_who_does_not_belong_to_the_chat_is_shown_neither_the_call_nor_its_result(
+    feishu: FeishuService, web: Web, tmp_path: Path
+) -> None:
+    """Nor while Feishu does not say who does; and looking starts no workflow."""
+    member, outsider = (Identity(open_id=f"ou_{name}", tenant_key=TENANT) for name in ("approver", "outsider"))
+    async with feishu.service.policy(SEALED):
+        handle = await feishu.ask(tmp_path, "mark", requester=REQUESTER)
+        seen = (await handle.state()).payload_sha256
+
+    async def listed(person: Identity) -> bool:
+        async with web.http("approver") as http:
+            shown = (await http.get("/v1/inbox", params={"actor": f"open_id:{person.open_id}"})).json()
+        return handle.id in {state["approval_id"] for state in shown["waiting"]}
+
+    async def result(person: Identity) -> int:
+        async with web.http("approver") as http:
+            found = await http.get(f"/v1/approvals/{handle.id}/result", params={"actor": f"open_id:{person.open_id}"})
+        return found.status_code
+
+    assert not await listed(member), "nobody has asked yet who belongs to the chat"
+    client = Feishu.of(feishu.service.settings)
+    assert client is not None
+    await learn_members(feishu.service.ledger, client)
+    await client.close()
+    assert (await listed(member), await listed(outsider)) == (True, False)
+    await handle.decide("approve", actor=member, payload_sha256=seen)
+
+    async def reviewing() -> bool | None:
+        return (await handle.state()).phase == "reviewing" or None
+
+    await until(reviewing)
+    assert (await result(member), await result(outsider)) == (200, 409)
+    assert await handle.result(actor=member) is not None
+    assert await handle.result(actor=outsider) is None
+    recalls = [each async for each in feishu.service.client.list_workflows('WorkflowType = "Recall"')]
+    assert recalls == []
+    await handle.decide("reject", actor=member, payload_sha256=(await handle.state()).result_sha256, stage="result")
+    await handle.outcome()
+
+
+async def test_only_members_are_told_what_a_chat_decides(tmp_path: Path) -> None:
     class Platform:
         sent: tuple[str, ...] = ()
 
-        async def members(self, chat_id: str) -> frozenset[str]:
+        async def members(self, chat_id: str, *, fresh: bool) -> frozenset[str]:
             if chat_id == "oc_left":
                 raise FeishuRefused(232011, "the bot is not in the chat")
+            if chat_id == "oc_silent":
+                raise FeishuUnavailable("too many questions")
             return frozenset({"ou_member"})
 
         async def send(self, _: Address, __: str, content: str, *, uuid: str) -> None:
             self.sent = (*self.sent, content)
 
-    plans = {
-        name: plan(approval_id=name, tool=name, approvers=Approvers(kind=Approvers.Kind.CHAT, chat_id=chat))
-        for name, chat in (("for_members", "oc_1"), ("for_nobody", "oc_left"))
-    }
-
-    class Book:
-        async def awaited_chats(self) -> tuple[str, ...]:
-            return ("oc_1", "oc_left")
-
-        async def waiting_for(
-            self, person: Identity, member_of: tuple[str, ...], *_: object
-        ) -> tuple[tuple[Waits, ...], None]:
-            found = [(name, core.awaited_at_first(each)) for name, each in plans.items()]
-            mine = [(name, each) for name, each in found if each and {*each.chats_to_ask(person)} & {*member_of}]
-            return tuple(Waits(approval_id=name, awaited=each) for name, each in mine), None
-
-        async def plan(self, approval_id: str) -> Plan:
-            return plans[approval_id]
+    ledger = Ledger.open(await new_database("sqlite", tmp_path))
+    await ledger.upgrade()
+    for chat in ("oc_1", "oc_left", "oc_silent"):
+        await propose(ledger, {"in": chat}, approvers=Approvers(kind=Approvers.Kind.CHAT, chat_id=chat))
 
     platform = Platform()
-    asked = InboxActivities(cast("Ledger", Book()), cast("Feishu", platform), WORDING, Settings())
+    asked = InboxActivities(ledger, cast("Feishu", platform), WORDING, Settings())
     for open_id in ("ou_member", "ou_stranger"):
         enquiry = Enquiry(sender=Identity(open_id=open_id), message_id="om_1")
         await ActivityEnvironment().run(asked.reply_inbox, enquiry)
     to_member, to_stranger = platform.sent
-    assert "for_members" in to_member
-    assert "for_nobody" not in to_member
+    assert "1 waiting for you" in to_member
+    assert "oc_1" in to_member
+    assert not any(chat in to_member for chat in ("oc_left", "oc_silent")), "what may be another's is told to nobody"
     assert "Nothing waits for you" in to_stranger
+    await ledger.dispose()
 
 
 # Revoking on a card

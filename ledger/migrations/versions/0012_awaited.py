@@ -16,3 +16,14 @@ def upgrade() -> None:
         sa.Column('approval_id', sa.Text(), primary_key=True),
     )
     op.create_index('awaited_keys_of_approval', 'awaited_keys', ['approval_id'])
+    op.create_table(
+        'chats_seen',
+        sa.Column('chat_id', sa.Text(), primary_key=True),
+        sa.Column('seen_at', sa.Text(), nullable=False),
+    )
+    op.create_table(
+        'chat_members',
+        sa.Column('chat_id', sa.Text(), primary_key=True),
+        sa.Column('open_id', sa.Text(), primary_key=True),
+    )
+    op.create_index('chat_members_by_person', 'chat_members', ['open_id'])

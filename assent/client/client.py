@@ -140,7 +140,7 @@ class Assent:
     async def inbox(self, actor: Identity) -> AsyncIterator[State]:
         """What waits for this person: calls to decide and results to release, the oldest first.
 
-        Of calls that the members of a chat decide, those are here too where only the chat could tell who they are.
+        What the members of a chat decide is here for those who belonged to it when Feishu was asked last.
         """
         async for state in self._door.inbox(actor):
             yield state

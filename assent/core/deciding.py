@@ -294,7 +294,7 @@ def _decide_result(approval: Planned, decision: Decision) -> Planned:
 def strike(approval: Planned, outsiders: tuple[Identity, ...], now: datetime) -> Planned:
     """Approvals of people who have left the chat since do not count: it is to be decided anew."""
     for person in outsiders:
-        once = f"strike:{person}:{len(approval.notes.judged)}"
+        once = f"strike:{person}:{approval.renewal}"  # each strike renews the cards
         approval = note(approval, AuditEvent.FORBID, now, once=once, actor=person)
     put_off = approval.put_off
     approval = approval.model_copy(

@@ -254,8 +254,8 @@ def _cards(record: Record) -> list[Message]:
 
 @contextmanager
 def prompt() -> Iterator[None]:
-    """Be quick on our own queue, where the workflows' other steps wait; whoever is slow has a queue of its own."""
-    if activity.in_activity() and activity.info().task_queue == names.APPROVALS_QUEUE:
+    """Be quick where the workflow's own task waits."""
+    if activity.in_activity() and activity.info().is_local:
         with hurried():
             yield
     else:

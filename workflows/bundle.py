@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from assent.contracts.bundles import BundleAsked, BundleDelivered, BundleShown, Carded, Member, SharedCalls
     from assent.steps import DELIVER_BUNDLE, SHOW_BUNDLE
     from workflows.reading import read
-    from workflows.steps import AT_ONCE, HERE, ONCE, OUTBOUND, take
+    from workflows.steps import AT_ONCE, LOCAL, ONCE, OUTBOUND, take
 
 GATHERING = timedelta(seconds=5)
 """How long a card waits for calls of which nothing was heard."""
@@ -87,7 +87,7 @@ class BundleWorkflow:
 
     async def _delivered_at_once(self) -> BundleDelivered | None:
         try:
-            return await take(DELIVER_BUNDLE, self._shared_calls, HERE, within=AT_ONCE, retry=ONCE)
+            return await take(DELIVER_BUNDLE, self._shared_calls, LOCAL, within=AT_ONCE, retry=ONCE)
         except FailureError:
             self._news = True  # what is found there then may no longer be how they stand
             return None

@@ -14,7 +14,7 @@ with workflow.unsafe.imports_passed_through():
     from assent.steps import DELIVER, SHOW
     from workflows.bundle_member import BundleMember
     from workflows.open_approval import OpenApproval
-    from workflows.steps import AT_ONCE, HERE, ONCE, OUTBOUND, take, try_to
+    from workflows.steps import AT_ONCE, LOCAL, ONCE, OUTBOUND, take, try_to
 
 _NOTICEABLE = timedelta(milliseconds=1500)
 """How long a call may run before its card says that it runs; most have ended by then, and show that instead."""
@@ -29,6 +29,12 @@ class Deliveries:
         self._sending: set[asyncio.Task[None]] = set()
         self._showing: asyncio.Task[None] | None = None
         self._is_stopped = False
+        self._local_steps = 0
+
+    @property
+    def take_local_steps(self) -> bool:
+        """Whether some are just sent within the workflow's own task."""
+        return self._local_steps > 0
 
     @property
     def are_due(self) -> bool:
@@ -39,6 +45,7 @@ class Deliveries:
         """Send the cards that are due, and have those that are there say how far the approvers have come."""
         approval = self._approval
         approval.state, deliveries = core.send(approval.state, workflow.now())
+        self._local_steps += len(deliveries)
         for delivery in deliveries:
             task = asyncio.create_task(self._send(delivery))
             self._sending.add(task)
@@ -69,10 +76,12 @@ class Deliveries:
 
     async def _deliver(self, delivery: Delivery) -> Delivered:
         try:
-            return await take(DELIVER, delivery, HERE, within=AT_ONCE, retry=ONCE)
+            return await take(DELIVER, delivery, LOCAL, within=AT_ONCE, retry=ONCE)
         except FailureError:
             if self._is_stopped:
                 raise
+        finally:
+            self._local_steps -= 1
         return await take(DELIVER, delivery, OUTBOUND)
 
     def stop(self) -> None:

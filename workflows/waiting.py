@@ -18,7 +18,7 @@ with workflow.unsafe.imports_passed_through():
     from assent.steps import WEIGH, WRITE_AUDIT
     from workflows.deliveries import Deliveries
     from workflows.open_approval import OpenApproval
-    from workflows.steps import AT_ONCE, HERE, ONCE, OUTBOUND, take
+    from workflows.steps import AT_ONCE, LOCAL, ONCE, OUTBOUND, take
 
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=1), timedelta(minutes=5)
 """How long a ledger that cannot be reached is left alone."""
@@ -40,6 +40,7 @@ class Waiting:
         self._describe = describe
         self._described = approval.state
         self._asking: asyncio.Task[None] | None = None
+        self._asks_locally = False
 
     async def until(self, is_over: Callable[[Planned], bool]) -> bool:
         """Wait until it is over; False if the time for it passed before."""
@@ -67,9 +68,16 @@ class Waiting:
                 return False
             approval.becomes(core.call_others, now)
             self._deliveries.start_what_is_due()
+            if self._takes_local_steps:
+                await workflow.wait_condition(lambda: not self._takes_local_steps or is_over(approval.state))
+                continue  # see `steps.LOCAL`: no timer runs beside a local step
             left = core.wakes_at(approval.state, now) - now
             await self._something_new(is_over, min(left, pause) if core.has_news(approval.state) else left)
         return True
+
+    @property
+    def _takes_local_steps(self) -> bool:
+        return self._asks_locally or self._deliveries.take_local_steps
 
     async def _something_new(self, is_over: Callable[[Planned], bool], timeout: timedelta) -> None:
         """Wait for the end, for something to write down, show or ask, for a long history, or for the timeout."""
@@ -94,6 +102,7 @@ class Waiting:
 
     def _ask_if_due(self) -> None:
         if self._approval.state.asking is not None and self._asking is None:
+            self._asks_locally = True
             self._asking = asyncio.create_task(self._ask(self._approval.state.asking))
 
     async def _ask(self, decision: Decision) -> None:
@@ -101,7 +110,12 @@ class Waiting:
         approval = self._approval
         try:
             question = core.question(approval.state, decision, workflow.now())
-            answered = await weigh(question, core.ends_at(approval.state) - workflow.now())
+            try:
+                answered = await weigh_at_once(question)
+            finally:
+                self._asks_locally = False
+            if answered is None:
+                answered = await weigh_patiently(question, core.ends_at(approval.state) - workflow.now())
             if answered is not None:
                 approval.becomes(core.answer, decision, answered, workflow.now())
         finally:
@@ -113,20 +127,25 @@ class Waiting:
         approval = self._approval
         batch = core.batch(approval.state)
         try:
-            await take(WRITE_AUDIT, batch, HERE, within=timedelta(seconds=5))
+            await take(WRITE_AUDIT, batch, LOCAL, within=timedelta(seconds=2))
         except FailureError:
             return False
         approval.becomes(core.write_batch, batch, workflow.now())
         return True
 
 
-async def weigh(question: Weighing, within: timedelta) -> Weighed | None:
-    """Ask outside, at once first; None if nobody could answer in time."""
+async def weigh_at_once(question: Weighing) -> Weighed | None:
+    """Ask outside; None if nobody answers at once."""
     try:
-        return await take(WEIGH, question, HERE, within=AT_ONCE, retry=ONCE)
+        return await take(WEIGH, question, LOCAL, within=AT_ONCE, retry=ONCE)
     except FailureError:
-        if within <= timedelta(0):
-            return None
+        return None
+
+
+async def weigh_patiently(question: Weighing, within: timedelta) -> Weighed | None:
+    """Ask outside; None if nobody could answer in time."""
+    if within <= timedelta(0):
+        return None
     try:
         return await take(WEIGH, question, OUTBOUND, within=within)
     except FailureError:
@@ -139,7 +158,7 @@ async def outsiders(approval: OpenApproval) -> tuple[Identity, ...] | None:
     within = plan.deadline + plan.start_within - workflow.now()
     found: list[Identity] = []
     for question in core.questions_before_call(approval.state, workflow.now()):
-        answered = await weigh(question, within)
+        answered = await weigh_at_once(question) or await weigh_patiently(question, within)
         if answered is None:
             return None
         found += answered.outsiders

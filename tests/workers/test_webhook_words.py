@@ -307,35 +307,37 @@ async def test_who_does_not_belong_to_the_chat_is_shown_neither_the_call_nor_its
         handle = await feishu.ask(tmp_path, "mark", requester=REQUESTER)
         seen = (await handle.state()).payload_sha256
 
-    async def listed(person: Identity) -> bool:
-        async with web.http("approver") as http:
-            shown = (await http.get("/v1/inbox", params={"actor": f"open_id:{person.open_id}"})).json()
-        return handle.id in {state["approval_id"] for state in shown["waiting"]}
+        async def listed(person: Identity) -> bool:
+            async with web.http("approver") as http:
+                shown = (await http.get("/v1/inbox", params={"actor": f"open_id:{person.open_id}"})).json()
+            return handle.id in {state["approval_id"] for state in shown["waiting"]}
 
-    async def result(person: Identity) -> int:
-        async with web.http("approver") as http:
-            found = await http.get(f"/v1/approvals/{handle.id}/result", params={"actor": f"open_id:{person.open_id}"})
-        return found.status_code
+        async def result(person: Identity) -> int:
+            async with web.http("approver") as http:
+                found = await http.get(
+                    f"/v1/approvals/{handle.id}/result", params={"actor": f"open_id:{person.open_id}"}
+                )
+            return found.status_code
 
-    assert not await listed(member), "nobody has asked yet who belongs to the chat"
-    client = Feishu.of(feishu.service.settings)
-    assert client is not None
-    await learn_members(feishu.service.ledger, client)
-    await client.close()
-    assert (await listed(member), await listed(outsider)) == (True, False)
-    await handle.decide("approve", actor=member, payload_sha256=seen)
+        assert not await listed(member), "nobody has asked yet who belongs to the chat"
+        client = Feishu.of(feishu.service.settings)
+        assert client is not None
+        await learn_members(feishu.service.ledger, client)
+        await client.close()
+        assert (await listed(member), await listed(outsider)) == (True, False)
+        await handle.decide("approve", actor=member, payload_sha256=seen)
 
-    async def reviewing() -> bool | None:
-        return (await handle.state()).phase == "reviewing" or None
+        async def reviewing() -> bool | None:
+            return (await handle.state()).phase == "reviewing" or None
 
-    await until(reviewing)
-    assert (await result(member), await result(outsider)) == (200, 409)
-    assert await handle.result(actor=member) is not None
-    assert await handle.result(actor=outsider) is None
-    recalls = [each async for each in feishu.service.client.list_workflows('WorkflowType = "Recall"')]
-    assert recalls == []
-    await handle.decide("reject", actor=member, payload_sha256=(await handle.state()).result_sha256, stage="result")
-    await handle.outcome()
+        await until(reviewing)
+        assert (await result(member), await result(outsider)) == (200, 404)
+        assert await handle.result(actor=member) is not None
+        assert await handle.result(actor=outsider) is None
+        recalls = [each async for each in feishu.service.client.list_workflows('WorkflowType = "Recall"')]
+        assert recalls == []
+        await handle.decide("reject", actor=member, payload_sha256=(await handle.state()).result_sha256, stage="result")
+        await handle.outcome()
 
 
 async def test_only_members_are_told_what_a_chat_decides(tmp_path: Path) -> None:

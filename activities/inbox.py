@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 
 from temporalio import activity
@@ -10,6 +9,7 @@ from temporalio import activity
 from activities.cards import later
 from activities.feishu.client import Feishu
 from activities.feishu.errors import FeishuRefused, FeishuUnavailable
+from activities.memberships import learn_members
 from assent.contracts.address import Address
 from assent.contracts.identity import Identity
 from assent.contracts.inbox import Enquiry
@@ -20,7 +20,6 @@ from cards import Wording
 from cards.inbox import MOST_LISTED, Waiting, inbox_card
 from ledger import Ledger, awaited
 
-_log = logging.getLogger(__name__)
 _PAGE, _MOST_COUNTED = 200, 1000
 """How many are looked at at once, and how many are counted."""
 
@@ -63,17 +62,3 @@ class InboxActivities:
     async def _listed(self, waiting: list[awaited.Waits]) -> list[Waiting]:
         plans = [(await self._ledger.plan(each.approval_id), each.awaited.subject) for each in waiting]
         return [Waiting(plan, subject) for plan, subject in plans if plan is not None]
-
-
-async def learn_members(ledger: Ledger, feishu: Feishu, most: int = 20) -> None:
-    """Ask who belongs to the chats whose members something waits for, where nobody has lately.
-
-    While Feishu does not say, nobody is told what waits there: an inbox shows nothing that might be another's.
-    """
-    for chat_id in await ledger.unknown_chats(most):
-        try:
-            await ledger.keep_members(chat_id, await feishu.members(chat_id, fresh=True))
-        except FeishuRefused:  # it is gone, or this app was taken out of it
-            await ledger.keep_members(chat_id, ())
-        except FeishuUnavailable as error:
-            _log.info("who belongs to chat %s is not known for now: %s", chat_id, error)

@@ -8,7 +8,7 @@ from temporalio import activity
 
 from activities.cards import prompt, told
 from activities.feishu.client import Feishu
-from activities.feishu.errors import FeishuRefused
+from activities.memberships import members_now
 from activities.planning import Planner, Unresolved
 from activities.resolving import ResolvingActivities
 from assent import names
@@ -52,13 +52,9 @@ class WeighingActivities:
         return tuple(person for person in weighing.actors if person.open_id not in members)
 
     async def _members(self, chat_id: str) -> frozenset[str]:
-        """A chat that is gone, or that this app was taken out of, has no members to us."""
         if self._feishu is None:
             return frozenset()
-        try:
-            members = frozenset(await self._feishu.members(chat_id, fresh=True))
-        except FeishuRefused:
-            members = frozenset()
+        members = await members_now(self._feishu, chat_id)
         with contextlib.suppress(LedgerError):  # only inboxes rest on it
             await self._ledger.keep_members(chat_id, members)
         return members

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 
 from sqlalchemy import BindParameter, bindparam, delete, select, update
@@ -91,7 +91,7 @@ async def found_by(
     page = {"keys": keys, "now": audit.stamp(now), "namespace": namespace, "offset": offset, "limit": limit + 1}
     rows = (await connection.execute(_FOUND, page)).all()
     waiting = [_waits(row) for row in rows[:limit] if row.awaited is not None]
-    found = tuple(each for each in waiting if each is not None and asks(each.awaited, person, chats))
+    found = tuple(each for each in waiting if each is not None and each.awaited.asks_member(person, chats))
     return found, offset + limit if len(rows) > limit else None
 
 
@@ -104,9 +104,3 @@ def _waits(row: Row) -> Waits | None:
     return Waits(
         approval_id=row.approval_id, tool=row.tool, requester=requester, asked_by=row.asked_by, awaited=awaited
     )
-
-
-def asks(awaited: Awaited, person: Identity, chats: Collection[str]) -> bool:
-    """Whether it waits for a person who belongs to these chats."""
-    must_belong = awaited.chats_to_ask(person)
-    return awaited.asks(person) and (not must_belong or not {*chats}.isdisjoint(must_belong))

@@ -17,7 +17,8 @@ from activities.bundles import BundleActivities
 from activities.callback_secrets import CallbackSecrets
 from activities.cards import CardActivities
 from activities.feishu.client import Feishu
-from activities.inbox import InboxActivities, learn_members
+from activities.inbox import InboxActivities
+from activities.memberships import learn_members
 from activities.planning import Planner
 from activities.policy import PolicyInForce
 from activities.resolving import ResolvingActivities

@@ -26,7 +26,7 @@ class Deliveries:
     def __init__(self, approval: OpenApproval, bundle: BundleMember) -> None:
         self._approval = approval
         self._bundle = bundle
-        self._sending: set[asyncio.Task[None]] = set()
+        self._sending: list[asyncio.Task[None]] = []
         self._showing: asyncio.Task[None] | None = None
         self._is_stopped = False
         self._local_steps = 0
@@ -48,8 +48,8 @@ class Deliveries:
         self._local_steps += len(deliveries)
         for delivery in deliveries:
             task = asyncio.create_task(self._send(delivery))
-            self._sending.add(task)
-            task.add_done_callback(self._sending.discard)
+            self._sending.append(task)
+            task.add_done_callback(self._sending.remove)
         if not self.are_due:
             return
         approval.state, revision = core.show(approval.state, workflow.now())

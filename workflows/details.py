@@ -12,6 +12,7 @@ with workflow.unsafe.imports_passed_through():
     from assent.contracts.ruling import Settlement
     from assent.contracts.state import State
     from assent.masking import MASK, Mask
+    from assent.payload import short_hash
     from assent.safe import markdown, visible
 
 _BEGINNING, _END = 6000, 2000
@@ -36,7 +37,7 @@ def details(state: State) -> str:
         "Warnings": " · ".join(state.warnings) or None,
         "Risk": state.risk,
         "Deadline": state.deadline.isoformat(timespec="seconds") if state.deadline else None,
-        "Payload": state.payload_sha256[:12] if state.payload_sha256 else None,
+        "Payload": short_hash(state.payload_sha256) if state.payload_sha256 else None,
     }
     page = "\n".join(_table(rows)) + "\n"
     if state.payload:
@@ -86,7 +87,7 @@ def review_page(frozen: FrozenCall, examined: Examined, settled: Settlement | No
     rows = {
         "Approval": call.approval_id,
         "Also waiting": _also_waiting(examined),
-        "Payload": f"{call.payload_sha256[:12]}…",
+        "Payload": f"{short_hash(call.payload_sha256)}…",
         "Requester": call.requester,
         "Approved by": frozen.decided_by,
         "Risk": frozen.risk,

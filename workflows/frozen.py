@@ -14,14 +14,13 @@ with workflow.unsafe.imports_passed_through():
     from assent.contracts.execute import Report, ReportKind
     from assent.contracts.review import Examination, Examined, FrozenCall, Telling
     from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind, Settlement
+    from assent.payload import SHORT_HASH
     from assent.steps import EXAMINE, RULE, SHOW_REVIEW, TELL
     from assent.temporal import search
     from workflows import calls
     from workflows.details import review_page
     from workflows.steps import HERE, LOCAL, OUTBOUND, take, try_to
 
-SHORT_HASH = 12
-"""How much of the payload's hash a person types to have a call tried again."""
 _LONGEST_PAUSE = timedelta(hours=1)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -153,6 +153,11 @@ class Awaited(Frozen):
         actor = person.within(self.deciders.requester.tenant_key)
         has_decided = any(actor.may_be(one) for one in self.approved_by) or actor.is_among(self.rejected_by)
         return not has_decided and self.deciders.include(actor)
+
+    def asks_member(self, person: Identity, chats: Collection[str]) -> bool:
+        """Whether it waits for this person, who belongs to these chats."""
+        must_belong = self.chats_to_ask(person)
+        return self.asks(person) and (not must_belong or not {*chats}.isdisjoint(must_belong))
 
     def chats_to_ask(self, person: Identity) -> tuple[str, ...]:
         """The chats one of which this person must belong to besides."""

@@ -117,6 +117,11 @@ class Plan(Frozen):
         return self.grant is not None or self.permission.execution is Execution.AUTO
 
     @property
+    def needs_nobody(self) -> bool:
+        """Whether nobody is asked: it runs, is rejected, or may not run at all."""
+        return self.asks_nobody or self.denied is not None
+
+    @property
     def has_frozen_twin(self) -> bool:
         """Whether the identical call is frozen elsewhere."""
         return self.frozen_twin is not None or self.another_is_frozen

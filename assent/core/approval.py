@@ -57,6 +57,15 @@ class Unplanned(Frozen):
     """Whether the ledger has the ending."""
     is_closed: bool = False
 
+    @property
+    def decided_by(self) -> Identity | None:
+        return self.ending.by if self.ending else None
+
+    @property
+    def told_ending(self) -> Ending | None:
+        """How it ended, once the ledger has it."""
+        return self.ending if self.is_recorded else None
+
 
 class SealedResult(Frozen):
     """A result that waits to be released."""
@@ -118,7 +127,7 @@ class Planned(Frozen):
     @property
     def needs_nobody(self) -> bool:
         """Whether it runs, or is refused, without asking."""
-        return self.plan.asks_nobody or self.plan.denied is not None
+        return self.plan.needs_nobody
 
     @property
     def decided_by(self) -> Identity | None:

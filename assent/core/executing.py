@@ -176,8 +176,8 @@ def outcome_of(approval: Unplanned | Planned, status: Status) -> Outcome:
     """How it ended, as far as the approval knows."""
     reason = approval.ending.reason if approval.ending else None
     if not isinstance(approval, Planned):
-        by = approval.ending.by if approval.ending else None
-        return Outcome(approval_id=approval.request.approval_id, status=status, reason=reason, decided_by=by)
+        asked = approval.request.approval_id
+        return Outcome(approval_id=asked, status=status, reason=reason, decided_by=approval.decided_by)
     plan = approval.plan
     return Outcome(
         approval_id=plan.approval_id,

@@ -13,14 +13,15 @@ from assent.contracts.state import State
 from assent.contracts.status import Phase
 from assent.contracts.weigh import Weighing
 from assent.core.approval import Planned, Unplanned
+from assent.core.keeping import actor_of
 from assent.core.panel import Panel
 
 
 def state(approval: Unplanned | Planned) -> State:
     """The approval as it stands."""
+    told = approval.told_ending
     if not isinstance(approval, Planned):
         request = approval.request
-        told = approval.ending if approval.is_recorded else None
         return State(
             approval_id=request.approval_id,
             phase=Phase.CLOSED if approval.is_closed else Phase.PREPARING,
@@ -30,11 +31,11 @@ def state(approval: Unplanned | Planned) -> State:
             asked_by=request.asked_by,
             status=told.status if told else None,
             reason=told.reason if told else None,
-            decided_by=approval.ending.by if approval.ending else None,
+            decided_by=approval.decided_by,
             decisions=approval.notes.judged,
             malformed=approval.notes.malformed,
         )
-    plan, told = approval.plan, approval.told_ending
+    plan = approval.plan
     waiting = approval.result if approval.phase is Phase.REVIEWING else None
     return State(
         approval_id=plan.approval_id,
@@ -70,23 +71,18 @@ def state(approval: Unplanned | Planned) -> State:
 def verdict(approval: Unplanned | Planned, question: VerdictQuestion) -> Verdict:
     """What became of one sending of one decision."""
     judged = approval.notes.verdict_on(question.event_id)
-    told = approval.told_ending if isinstance(approval, Planned) else approval.ending if approval.is_recorded else None
+    told = approval.told_ending
     if judged is None or (approval.ending is not None and told is None):
         return Verdict(kind=VerdictKind.RECEIVED)
     kind = judged.verdict if judged.delivery_id == question.delivery_id else VerdictKind.DUPLICATE
     if kind is VerdictKind.FORBIDDEN:
         return Verdict(kind=kind)
-    found = Verdict(kind=kind, status=told.status if told else None, reason=judged.problem)
+    status = told.status if told else None
+    found = Verdict(kind=kind, status=status, decided_by=approval.decided_by, reason=judged.problem)
     if not isinstance(approval, Planned):
-        return found.model_copy(update={"decided_by": approval.ending.by if approval.ending else None})
-    panel = approval.panel
-    return found.model_copy(
-        update={
-            "decided_by": approval.decided_by,
-            "approvals": panel.approved(approval.plan),
-            "needed": panel.group(approval.plan).threshold,
-        }
-    )
+        return found
+    plan, panel = approval.plan, approval.panel
+    return found.model_copy(update={"approvals": panel.approved(plan), "needed": panel.group(plan).threshold})
 
 
 def awaited(approval: Planned) -> Awaited | None:
@@ -107,8 +103,7 @@ def awaited(approval: Planned) -> Awaited | None:
 
 def awaited_at_first(plan: Plan) -> Awaited | None:
     """Whom it waits for when it can be decided first."""
-    is_asked = not plan.asks_nobody and plan.denied is None
-    return Awaited(subject=Stage.CALL, deciders=Panel().deciders(plan)) if is_asked else None
+    return None if plan.needs_nobody else Awaited(subject=Stage.CALL, deciders=Panel().deciders(plan))
 
 
 def member(approval: Planned) -> Member:
@@ -132,7 +127,7 @@ def member(approval: Planned) -> Member:
 def question(approval: Planned, decision: Decision, now: datetime) -> Weighing:
     """What is to be asked about a decision that waits."""
     plan, panel = approval.plan, approval.panel
-    actor = decision.actor.within(plan.tenant_key)
+    actor = actor_of(plan, decision)
     deciders = panel.releasers(plan) if decision.stage is Stage.RESULT else panel.deciders(plan)
     chats = deciders.chats_to_ask(actor)
     return Weighing(

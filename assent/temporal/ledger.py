@@ -140,10 +140,9 @@ class TemporalLedger:
             return None
         if state.phase is not Phase.REVIEWING or state.awaited is None or not state.awaits(actor):
             return None
-        must_belong = state.awaited.chats_to_ask(actor)
         reader = self.reader
-        is_asked = bool(must_belong) and reader.is_at_hand  # else whoever answers there has looked
-        if is_asked and {*must_belong}.isdisjoint(await reader.chats_of(actor)):
+        is_asked = reader.is_at_hand  # else whoever answers there has looked
+        if is_asked and not state.awaited.asks_member(actor, await reader.chats_of(actor)):
             return None
         return await reader.result(approval_id, actor=actor)
 

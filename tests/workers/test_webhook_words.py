@@ -19,7 +19,8 @@ from temporalio.testing import ActivityEnvironment
 from activities.feishu.client import Feishu
 from activities.feishu.errors import FeishuRefused, FeishuUnavailable
 from activities.feishu.verifier import Verifier
-from activities.inbox import InboxActivities, learn_members
+from activities.inbox import InboxActivities
+from activities.memberships import learn_members
 from assent import Assent, Unavailable
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.approvers import Approvers

@@ -7,7 +7,7 @@ from assent.payload import short_hash
 from assent.safe import markdown as escaped
 from assent.safe import one_line, shortened
 from cards.arguments import MOST_ROWS, Argument, Fitted, arguments_of, names, target
-from cards.controls import controls, delegation
+from cards.controls import Editing, controls, delegation
 from cards.edited import edited
 from cards.editing import editing, fields_in
 from cards.elements import NO_ROOM, Element, Room, box, div, link, markdown, panel, row
@@ -144,8 +144,8 @@ class _Draft:
             *rule_rows(plan, say),
             deadline_row(plan.deadline, say),
             fingerprint(plan, say),
-            *controls(plan, self._call, say, may_approve=may_approve),
-            *(self._editing() if may_approve else []),
+            *([div(say("card.no_room_to_edit"), text_color="grey")] if may_approve and self._lacks_fields else []),
+            *controls(plan, self._call, say, may_approve=may_approve, editing=self._editing()),
             delegation(plan, say),
         ]
 
@@ -155,13 +155,16 @@ class _Draft:
             return []
         return [box([markdown(self._say("line.warning")), *self._warnings.elements], "red-50")]
 
-    def _editing(self) -> list[Element]:
-        """The form in which the arguments can be changed, or that there is no room for it."""
-        if not self._fields:
-            return []
-        if self._with_form:
-            return [editing(self._showing.plan, self._fields, self._call, self._say)]
-        return [div(self._say("card.no_room_to_edit"), text_color="grey")]
+    @property
+    def _lacks_fields(self) -> bool:
+        """Whether arguments could be changed, but for the room that it takes."""
+        return bool(self._fields) and not self._with_form
+
+    def _editing(self) -> Editing | None:
+        """The fields in which the arguments can be changed, where there is room for them."""
+        if not self._fields or not self._with_form:
+            return None
+        return editing(self._showing.plan, self._fields, self._call, self._say)
 
     def _closed_body(self, fitted: Fitted) -> list[Element]:
         count = str(len(self.arguments))

@@ -13,7 +13,7 @@ from assent.contracts.identity import Identity
 from assent.contracts.values import Frozen, Id, Surface, Text
 from assent.errors import Unhashable
 from cards.controls import MOST_REASON, VALUE_VERSION
-from cards.editing import filled_in
+from cards.editing import changed_in, filled_in
 from cards.rulings import RulingClick
 
 CLICK = "card.action.trigger"
@@ -46,7 +46,8 @@ class Click(Frozen):
     """When the platform says it happened; 1970 if it does not say."""
     proof: Id
     fields: dict[str, str] | None = None
-    """What was typed into the form in which arguments can be changed, by their names."""
+    """What was typed into the fields in which arguments can be changed, by their names; of a click that approves the
+    call as proposed, only what was changed."""
     remember: Remember | None = None
     delegate_to: Identity | None = None
 
@@ -193,6 +194,8 @@ def _wishes(value: dict[str, Any], form: dict[str, Any], tenant_key: str | None)
     wishes: dict[str, Any] = {"remember": value.get("remember")}
     if value.get("decision") == DecisionKind.EDIT:
         wishes["fields"] = filled_in(value.get("fields"), form)
+    if value.get("decision") == DecisionKind.APPROVE and "fields" in value:
+        wishes["fields"] = changed_in(value["fields"], value.get("shown"), form) or None
     if value.get("decision") == DecisionKind.DELEGATE and (chosen := form.get("delegate_to")):
         wishes["delegate_to"] = {"open_id": chosen, "tenant_key": tenant_key or None}
     return wishes

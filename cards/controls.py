@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from assent.contracts.decision import DecisionKind, Remember, Stage
 from assent.contracts.manifest import Risk
 from assent.contracts.permission import Execution
@@ -17,24 +19,49 @@ MOST_REASON = 500
 """Characters of a reason for rejecting."""
 
 
-def controls(plan: Plan, call: str, wording: Wording, *, may_approve: bool) -> list[Element]:
-    """Approve, and Reject with an optional reason; where it is remembered, how far."""
-    value, texts = decision(plan, DecisionKind.REJECT), (wording("card.reject"), wording("card.reject_hint"))
-    rejection = with_reason("reject", "rejection", value, *texts)
+class Editing(NamedTuple):
+    """The fields in which arguments can be changed."""
+
+    panel: Element
+    """They, and the button that approves what stands in them."""
+    as_shown: Element
+    """What a button that approves the call as proposed adds to its value: by it is seen whether a field was changed."""
+
+
+def controls(
+    plan: Plan, call: str, wording: Wording, *, may_approve: bool, editing: Editing | None = None
+) -> list[Element]:
+    """Approve, and Reject with an optional reason; where it is remembered, how far.
+
+    editing: where arguments can be changed here. One form then holds every button: Feishu sends what was typed only
+    with a button of the same form, and whoever typed something has not agreed to what stood there before.
+    """
+    rejection = decision(plan, DecisionKind.REJECT), wording("card.reject"), wording("card.reject_hint")
     if not may_approve:
-        return [rejection]
-    approval = button("approve", "primary_filled", decision(plan, DecisionKind.APPROVE), wording("card.approve"))
-    return [ask_twice(approval, plan, call, wording), *_remembered(plan, call, wording), rejection]
+        return [with_reason("reject", "rejection", *rejection)]
+    if editing is None:
+        return [*_approvals(plan, call, wording, {}), with_reason("reject", "rejection", *rejection)]
+    approvals = [
+        submits(each) if each["tag"] == "button" else each for each in _approvals(plan, call, wording, editing.as_shown)
+    ]
+    return [form("decision", [editing.panel, *approvals, _reason_beside("reject", *rejection)])]
 
 
-def _remembered(plan: Plan, call: str, wording: Wording) -> list[Element]:
+def _approvals(plan: Plan, call: str, wording: Wording, as_shown: Element) -> list[Element]:
+    """The buttons that approve the call as proposed."""
+    text = wording("card.approve_as_proposed" if as_shown else "card.approve")
+    approval = button("approve", "primary_filled", {**decision(plan, DecisionKind.APPROVE), **as_shown}, text)
+    return [ask_twice(approval, plan, call, wording), *_remembered(plan, call, wording, as_shown)]
+
+
+def _remembered(plan: Plan, call: str, wording: Wording, as_shown: Element) -> list[Element]:
     """That the decision counts for the next time, too, and the way to let it count for more."""
     if plan.permission.execution is not Execution.ASK_ONCE or not plan.remember_for:
         return []
     wider = button(
         "approve_tool",
         "default",
-        {**decision(plan, DecisionKind.APPROVE), "remember": Remember.TOOL.value},
+        {**decision(plan, DecisionKind.APPROVE), "remember": Remember.TOOL.value, **as_shown},
         wording("card.approve_tool"),
     )
     note = wording("card.remembered", span=span(plan.remember_for, wording))
@@ -54,11 +81,15 @@ def delegation(plan: Plan, wording: Wording) -> Element:
     submit = submits({**chosen, "width": "default"})
     title = markdown(wording("card.delegate_title"), text_size="normal")
     folded = panel(title, [div(wording("card.delegate_note"), text_color="grey"), picker, submit])
-    return {"tag": "form", "name": "delegation", "elements": [folded]}
+    return form("delegation", [folded])
 
 
-def with_reason(name: str, form: str, value: Element, text: Both, hint: Both) -> Element:
+def with_reason(name: str, form_name: str, value: Element, text: Both, hint: Both) -> Element:
     """A form with a button that says no, and room for why."""
+    return form(form_name, [_reason_beside(name, value, text, hint)])
+
+
+def _reason_beside(name: str, value: Element, text: Both, hint: Both) -> Element:
     reason: Element = {
         "tag": "input",
         "name": "reason",
@@ -71,8 +102,12 @@ def with_reason(name: str, form: str, value: Element, text: Both, hint: Both) ->
         "required": False,
         "placeholder": plain(hint),
     }
-    submit = submits({**button(name, "danger", value, text), "width": "default"})
-    return {"tag": "form", "name": form, "elements": [beside(reason, submit)]}
+    return beside(reason, submits({**button(name, "danger", value, text), "width": "default"}))
+
+
+def form(name: str, elements: list[Element]) -> Element:
+    """What is sent along together: its fields, with any of its buttons."""
+    return {"tag": "form", "name": name, "elements": elements}
 
 
 def button(name: str, look: str, value: Element, text: Both) -> Element:

@@ -7,10 +7,10 @@ from typing import Any
 from assent.arguments.fields import MOST_CHARACTERS, Field, FieldKind, fields_of
 from assent.contracts.decision import DecisionKind
 from assent.contracts.plan import Plan
-from assent.payload import argument_values
+from assent.payload import argument_values, sha256
 from assent.safe import one_line, shortened
 from cards.arguments import names_of
-from cards.controls import ask_twice, button, decision, submits
+from cards.controls import Editing, ask_twice, button, decision, submits
 from cards.elements import Element, div, markdown, panel, plain
 from cards.wording import Wording
 
@@ -25,8 +25,8 @@ def fields_in(plan: Plan, parameters: dict[str, Any] | None) -> list[Field]:
     return fields_of(parameters, argument_values(plan.payload), plan.sensitive)
 
 
-def editing(plan: Plan, fields: list[Field], call: str, wording: Wording) -> Element:
-    """The form: a field for each argument that can be changed here, folded."""
+def editing(plan: Plan, fields: list[Field], call: str, wording: Wording) -> Editing:
+    """A field for each argument that can be changed here, folded."""
     value = {**decision(plan, DecisionKind.EDIT), "fields": [field.name for field in fields]}
     submit = submits(ask_twice(button("edit", "primary", value, wording("card.edit")), plan, call, wording))
     inside = [
@@ -36,7 +36,8 @@ def editing(plan: Plan, fields: list[Field], call: str, wording: Wording) -> Ele
         submit,
     ]
     title = markdown(wording("card.edit_title"), text_size="normal")
-    return {"tag": "form", "name": "editing", "elements": [panel(title, inside)]}
+    as_shown = {"fields": value["fields"], "shown": [_fingerprint(field.text) for field in fields]}
+    return Editing(panel(title, inside), as_shown)
 
 
 def _field(name: str, field: Field, wording: Wording) -> list[Element]:
@@ -87,6 +88,26 @@ def filled_in(names: object, form: dict[str, Any]) -> dict[str, str]:
             raise ValueError("a field holds something else than a text")
         typed[name] = text
     return typed
+
+
+def changed_in(names: object, shown: object, form: dict[str, Any]) -> dict[str, str]:
+    """What was typed into fields that no longer hold what they were shown with. Raises ValueError as above.
+
+    shown: the fingerprints of what they were shown with, as the button says.
+    """
+    typed = filled_in(names, form)
+    if not isinstance(names, list) or not isinstance(shown, list) or len(names) != len(shown):
+        raise ValueError("the button does not say what its fields were shown with")
+    return {name: typed[name] for name, was in zip(names, shown, strict=True) if _differs(typed.get(name), was)}
+
+
+def _differs(text: str | None, shown: object) -> bool:
+    return text is not None and _fingerprint(text) != shown
+
+
+def _fingerprint(text: str) -> str:
+    """By which it is seen that a field was left as it was; a form may write its line ends in another way."""
+    return sha256(text.replace("\r\n", "\n"))[:16]
 
 
 def _is_broken(text: str) -> bool:

@@ -10,6 +10,7 @@ from assent.contracts.ruling import Ruled, RuledKind, RulingKind
 from assent.contracts.status import Status
 from assent.contracts.values import Frozen
 from assent.safe import one_line, shortened
+from cards.reasons import reason_of
 from cards.wording import Both, Wording
 
 _TYPES = {
@@ -130,7 +131,8 @@ def _text(verdict: Verdict, kind: DecisionKind, wording: Wording, name: str | No
         case VerdictKind.ACCEPTED:
             return _accepted(verdict, kind, wording, stage)
         case VerdictKind.INVALID if verdict.reason:
-            reason = shortened(one_line(verdict.reason.removeprefix("invalid arguments: ")), _REASON_CHARACTERS)
+            said = reason_of(verdict.reason.removeprefix("invalid arguments: "), wording)
+            reason = Both(*(shortened(one_line(each), _REASON_CHARACTERS) for each in said))
             return wording("toast.invalid_because", reason=reason)
         case VerdictKind.SUPERSEDED if verdict.status is not Status.SUPERSEDED:
             return wording("toast.superseded_edit")

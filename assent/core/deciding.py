@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from assent import sizes
+from assent import reasons, sizes
 from assent.contracts.audit import AuditEvent
 from assent.contracts.decision import Decision, DecisionKind, Stage, VerdictKind
 from assent.contracts.identity import Identity
@@ -160,6 +160,8 @@ def _problem(approval: Planned, decision: Decision, actor: Identity) -> str | No
     if decision.kind is DecisionKind.EDIT:
         too_often = _TOO_OFTEN if plan.revision >= _MOST_EDITS else None
         return _NOTHING_TO_EDIT if decision.stage is Stage.RESULT else too_often
+    if decision.kind is DecisionKind.APPROVE and (decision.fields or decision.arguments is not None):
+        return reasons.CHANGED()
     if decision.kind is not DecisionKind.DELEGATE:
         return None
     if len(panel.delegations) >= _MOST_DELEGATIONS:

@@ -155,3 +155,16 @@ def test_a_withdrawal_during_the_last_look_counts_if_the_approval_does_not(at_no
     approval = core.strike(approval, (OTHER.within(plan.tenant_key),), at_noon)
     assert approval.ending is not None
     assert approval.ending.status is Status.CANCELLED
+
+
+# What was typed and what was pressed
+
+
+@pytest.mark.parametrize("changed", [{"fields": {"amount": "12.00"}}, {"arguments": {}}])
+def test_nobody_approves_a_call_as_proposed_and_changes_it_at_once(at_noon: datetime, changed: dict[str, Any]) -> None:
+    plan = a_plan(at_noon)
+    approval = core.decide(opened(plan, at_noon), decided(plan, ME, DecisionKind.APPROVE, **changed), at_noon)
+    assert verdict_on(approval, "e") is VerdictKind.INVALID
+    assert not approval.wait_is_over
+    approval = core.decide(approval, decided(plan, ME, DecisionKind.APPROVE, "again"), at_noon)
+    assert verdict_on(approval, "again") is VerdictKind.ACCEPTED

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.async_api import Route, expect
 
-from tests.support.chat_page import LANGUAGES, PICTURES, Album, Asked, Scene, Seat, looked_at, opened, unique
+from tests.support.chat_page import APPROVE, LANGUAGES, PICTURES, Album, Asked, Scene, Seat, looked_at, opened, unique
 from tests.support.servers import connect
 from workers.sample_requests import SAMPLES
 
@@ -139,7 +139,7 @@ async def test_sample_button_files_a_request_and_its_approval_runs_it_before_eve
     assert filed == ("success", "Request filed")
     onlooker = await scene.known("outsider")
     await onlooker.shows(asked, "pending")
-    assert await requester.press(asked, "Approve") == ("success", "Approved. It is running now.")
+    assert await requester.press(asked, APPROVE) == ("success", "Approved. It is running now.")
     for seat in (requester, onlooker):
         await seat.shows(asked, "executed")
         assert await seat.has_no_buttons(asked)
@@ -169,21 +169,21 @@ async def test_outsider_is_told_no_and_nothing_changes(scene: Scene, requester: 
     asked = await scene.ask("send_invoice", INVOICE, reason=WHY)
     outsider = await scene.known("outsider")
     before = await outsider.card(asked).inner_html()
-    assert await outsider.press(asked, "Approve") == ("error", "This is not yours to decide. Nothing was changed.")
+    assert await outsider.press(asked, APPROVE) == ("error", "This is not yours to decide. Nothing was changed.")
     assert await outsider.press(asked, "Reject") == ("error", "This is not yours to decide. Nothing was changed.")
     await outsider.page.get_by_test_id("lang-zh").click()
-    assert await outsider.press(asked, "同意") == ("error", "你没有审批该申请的权限，未做任何更改")
+    assert await outsider.press(asked, "按原参数同意") == ("error", "你没有审批该申请的权限，未做任何更改")
     await outsider.page.get_by_test_id("lang-en").click()
     assert await outsider.card(asked).inner_html() == before
     assert await outsider.message(asked).get_attribute("data-revision") == "0"
     assert await scene.phase(asked) == "pending"
-    assert await requester.press(asked, "Approve") == ("success", "Approved. It is running now.")
+    assert await requester.press(asked, APPROVE) == ("success", "Approved. It is running now.")
 
 
 async def test_double_click_counts_once(scene: Scene, requester: Seat) -> None:
     asked = await scene.ask("send_invoice", INVOICE, reason=WHY)
     before = len(requester.clicks)
-    await requester.told(requester.button(asked, "Approve").dblclick())
+    await requester.told(requester.button(asked, APPROVE).dblclick())
     await requester.shows(asked, "executed")
     assert len(requester.clicks) == before + 1
     assert str(scene.tools.done("invoices")).count(asked.approval_id) == 1
@@ -202,7 +202,7 @@ async def test_second_click_is_told_who_decided(scene: Scene, requester: Seat) -
     again = await scene.ask("delete_customer", {**CUSTOMER, "customer": "Race Ltd."})
     both = (requester, approver)
     for seat in both:
-        await seat.button(again, "Approve").click()
+        await seat.button(again, APPROVE).click()
     notices = await asyncio.gather(*(seat.told(seat.page.get_by_test_id("confirm-ok").click()) for seat in both))
     assert sorted(kind == "success" for kind, _ in notices) == [False, True]
     await requester.shows(again, "executed")
@@ -215,7 +215,7 @@ async def test_high_risk_is_asked_back_and_only_yes_sends_anything(scene: Scene,
     before = len(requester.clicks)
     question = requester.page.get_by_test_id("confirm")
     for leave in ("cancel", "escape"):
-        await requester.button(asked, "Approve").click()
+        await requester.button(asked, APPROVE).click()
         await expect(question).to_contain_text("Approve a high-risk call?")
         await expect(question).to_contain_text("delete_customer · customer: Umbrella plc will run right away")
         if leave == "cancel":
@@ -250,7 +250,7 @@ async def test_killed_worker_leaves_a_frozen_card_and_the_next_one_carries_on(
     waiting = await scene.ask("send_invoice", INVOICE, reason=WHY)
     await requester.approve_after_a_second_look(midway)
     assert await scene.tools.process.ended() == -9
-    await requester.press(waiting, "Approve")
+    await requester.press(waiting, APPROVE)
     await requester.shows(waiting, "running")
     assert await requester.has_no_buttons(waiting)
     await album.take("running", waiting, "running")
@@ -265,7 +265,7 @@ async def test_missing_authorization_is_one_tap_away_and_learns_nothing_of_the_p
     scene: Scene, album: Album, requester: Seat
 ) -> None:
     _, asked = await scene.press_sample(requester, SAMPLE["read_mailbox"])
-    await requester.press(asked, "Approve")
+    await requester.press(asked, APPROVE)
     await requester.shows(asked, "failed")
     await album.take("failed", asked, "failed")
     context = requester.page.context
@@ -314,9 +314,9 @@ async def test_endings_that_nobody_clicked_arrive_by_themselves(scene: Scene, al
 async def test_same_call_once_more_says_that_nothing_ran(scene: Scene, album: Album, requester: Seat) -> None:
     scope = unique("scope")
     first, second = [await scene.ask("send_invoice", INVOICE, reason=WHY, idempotency_scope=scope) for _ in range(2)]
-    await requester.press(first, "Approve")
+    await requester.press(first, APPROVE)
     await requester.shows(first, "executed")
-    await requester.press(second, "Approve")
+    await requester.press(second, APPROVE)
     await requester.shows(second, "replayed")
     await expect(requester.card(second)).to_contain_text("Nothing ran this time.")
     assert second.approval_id not in str(scene.tools.done("invoices"))
@@ -348,7 +348,7 @@ async def test_markup_in_what_others_wrote_stays_text_to_the_end(scene: Scene, r
     assert (rows["currency"], rows["Why"]) == (READ, READ)
     assert await anatomy(requester, hostile) == await anatomy(requester, harmless)
     for asked in (harmless, hostile):
-        await requester.press(asked, "Approve")
+        await requester.press(asked, APPROVE)
         await requester.shows(asked, "executed")
     assert "<script>alert(2)</script>" in (await requester.rows(hostile))["Result"]
     assert await anatomy(requester, hostile) == await anatomy(requester, harmless)
@@ -374,7 +374,7 @@ async def test_phone_in_the_dark_reads_and_decides_without_scrolling_sideways(sc
     assert all(max(int(part) for part in colour[4:-1].split(",")) < 64 for colour in colours), colours
     await phone.card(asked).locator(".card-header").scroll_into_view_if_needed()
     await album.page("phone-dark", "en", phone)
-    await phone.button(asked, "Approve").tap()
+    await phone.button(asked, APPROVE).tap()
     assert await widths(phone) <= 390
     assert await phone.told(phone.page.get_by_test_id("confirm-ok").tap()) == (
         "success",
@@ -401,7 +401,7 @@ async def widths(seat: Seat) -> int:
 async def test_reload_finds_everything_again(scene: Scene, album: Album) -> None:
     reader = await scene.seat(chat="oc_p2p_requester", size=(1280, 920))
     _, done = await scene.press_sample(reader, SAMPLE["send_invoice"])
-    await reader.press(done, "Approve")
+    await reader.press(done, APPROVE)
     await reader.shows(done, "executed")
     _, waiting = await scene.press_sample(reader, SAMPLE["delete_customer"])
     await reader.shows(waiting, "pending")

@@ -12,7 +12,7 @@ from assent import Assent
 from assent.api.door import HttpDoor
 from assent.api.wire import MAX_WAIT
 from ledger import MessageKind, bundle_slot
-from tests.support.chat_page import LANGUAGES, Album, Asked, Scene, Seat, opened
+from tests.support.chat_page import APPROVE, LANGUAGES, Album, Asked, Scene, Seat, opened
 from tests.support.feishu_service import REQUESTER
 from tests.support.servers import connect
 from tests.support.waiting import until
@@ -82,17 +82,17 @@ async def outcome(scene: Scene, asked: Asked) -> dict[str, Any]:
 
 async def test_two_people_approve_one_after_the_other(scene: Scene, album: Album, seat: Seat) -> None:
     asked = await scene.ask("sign_contract", CONTRACT, reason=OFFER)
-    assert await seat.press(asked, "Approve") == NOT_YOURS  # who asked for it does not count
+    assert await seat.press(asked, APPROVE) == NOT_YOURS  # who asked for it does not count
     await turn(seat, "approver")
-    assert await seat.press(asked, "Approve") == ("success", "Approved: 1 of 2. Others still have to approve.")
+    assert await seat.press(asked, APPROVE) == ("success", "Approved: 1 of 2. Others still have to approve.")
     await expect(seat.card(asked)).to_contain_text("1 of 2")
     so_far = (await seat.rows(asked))["Approved so far"]
     assert "Li Lei" in so_far
     await seat.shows(asked, "pending")
     await album.take("progress", asked, "pending")
-    assert await seat.press(asked, "Approve") == ("info", "You have decided this already. Others still have to.")
+    assert await seat.press(asked, APPROVE) == ("info", "You have decided this already. Others still have to.")
     await turn(seat, "outsider")
-    assert await seat.press(asked, "Approve") == RUNS
+    assert await seat.press(asked, APPROVE) == RUNS
     await seat.shows(asked, "executed")
     for person in ("Li Lei", "Wang Fang"):
         await expect(seat.card(asked)).to_contain_text(person)
@@ -101,11 +101,40 @@ async def test_two_people_approve_one_after_the_other(scene: Scene, album: Album
     assert [person["open_id"] for person in told["approved_by"]] == ["ou_approver", "ou_outsider"]
 
 
+CHANGED = (
+    "error",
+    "Nothing was changed: You changed arguments in the form. Press “Approve with these changes”, or put them back.",
+)
+
+
+async def test_nothing_runs_but_what_stood_there_whatever_is_typed_and_pressed(scene: Scene, seat: Seat) -> None:
+    """Typed and approved as proposed; folded, approved; put back, approved; typed, approved as changed."""
+    invoice = {"to": "Globex Corp.", "amount": "120.00"}
+    ran = [each["amount"] for each in scene.tools.done("invoices")]
+    for typed in ("120.00", "12.00"):
+        asked = await scene.ask("send_invoice", invoice)
+        card = seat.card(asked)
+        await card.get_by_text("Edit the arguments").click()
+        amount = card.get_by_label("amount", exact=True)
+        await amount.fill("12.00")
+        assert await seat.press(asked, APPROVE) == CHANGED
+        await card.get_by_text("Edit the arguments").click()  # folded: what was typed is out of sight
+        await expect(amount).to_be_hidden()
+        assert await seat.press(asked, APPROVE) == CHANGED
+        await seat.shows(asked, "pending")
+        await card.get_by_text("Edit the arguments").click()
+        await amount.fill(typed)
+        await seat.press(asked, APPROVE if typed == "120.00" else "Approve with these changes")
+        told = await outcome(scene, asked)
+        assert (told["status"], told["content"]["amount"]) == ("executed", typed)
+    assert [each["amount"] for each in scene.tools.done("invoices")] == [*ran, "120.00", "12.00"]
+
+
 async def test_a_field_is_changed_in_the_form_and_everybody_looks_again(scene: Scene, album: Album, seat: Seat) -> None:
     asked = await scene.ask("sign_contract", {**CONTRACT, "customer": "Globex Corp."}, reason=OFFER)
     await album.take("editing", asked, "pending", unfold="card.edit_title")
     await turn(seat, "approver")
-    await seat.press(asked, "Approve")
+    await seat.press(asked, APPROVE)
     await expect(seat.card(asked)).to_contain_text("1 of 2")
 
     await turn(seat, "operator")
@@ -129,7 +158,7 @@ async def test_a_field_is_changed_in_the_form_and_everybody_looks_again(scene: S
     await album.take("edited", newer, "pending")
 
     await turn(seat, "approver")  # whose approval was for what it said before
-    assert await seat.press(newer, "Approve") == RUNS
+    assert await seat.press(newer, APPROVE) == RUNS
     await seat.shows(newer, "executed")
     assert "24 → 12" in await changes(seat.card(newer))
     signed = [each for each in scene.tools.done("contracts") if each["customer"] == "Globex Corp."]
@@ -182,7 +211,7 @@ async def test_a_result_is_withheld_and_another_is_released(scene: Scene, album:
     results = {}
     for department in ("Sales", "Legal"):
         asked = await scene.ask("read_payroll", {"department": department}, reason="To plan next year's budget.")
-        assert await seat.press(asked, "Approve") == RUNS
+        assert await seat.press(asked, APPROVE) == RUNS
         results[department] = await card(scene, asked, MessageKind.RESULT)
         await seat.shows(results[department], "result")
         await seat.shows(asked, "reviewing")
@@ -225,10 +254,10 @@ async def test_somebody_else_is_let_decide(scene: Scene, seat: Seat) -> None:
         return Asked(asked.approval_id, newest["message_id"], asked.state) if "Passed on" in str(newest) else None
 
     newest = await until(passed_on)
-    assert await seat.press(newest, "Approve") == NOT_YOURS
+    assert await seat.press(newest, APPROVE) == NOT_YOURS
     await turn(seat, "operator")
     await expect(seat.card(newest)).to_contain_text("Passed on")
-    assert await seat.press(newest, "Approve") == RUNS
+    assert await seat.press(newest, APPROVE) == RUNS
     await seat.shows(newest, "executed")
     assert (await outcome(scene, asked))["decided_by"]["open_id"] == "ou_operator"
 

@@ -72,6 +72,17 @@ def test_an_edit_carries_what_was_typed_by_the_name_of_its_argument() -> None:
     assert typed(SCHEMA, ARGUMENTS, decision.fields, ["api_key"])["amount"] == 99
 
 
+@pytest.mark.parametrize("button", ["approve", "approve_tool"])
+def test_approving_as_proposed_carries_along_what_was_changed_and_nothing_else(button: str) -> None:
+    value = pressed(button, **ONCE)
+    as_it_was = {"arg_0": "acme", "arg_1": "120.5", "arg_2": '[\r\n  {\r\n    "item": "Travel"\r\n  }\r\n]'}
+    for untouched in ({}, {"arg_1": "120.5"}, as_it_was):
+        assert decided(value, {**untouched, "reason": ""}).fields is None
+    for typed_in in ("12.5", "120.50", "", " 120.5"):
+        decision = decided(value, {**as_it_was, "arg_1": typed_in})
+        assert (decision.kind, decision.fields) == (DecisionKind.APPROVE, {"amount": typed_in})
+
+
 def test_fields_that_the_platform_leaves_out_stay_as_they_were() -> None:
     assert decided(pressed("edit"), {"arg_1": "99"}).fields == {"amount": "99"}
     assert decided(pressed("edit"), {}).fields == {}
@@ -137,6 +148,8 @@ EDIT = {
     ("value", "form"),
     [
         ({**EDIT, "fields": None}, {}),
+        ({**EDIT, "decision": "approve"}, {"arg_0": "x"}),
+        ({**EDIT, "decision": "approve", "shown": []}, {"arg_0": "x"}),
         ({**EDIT, "fields": "a"}, {"arg_0": "x"}),
         ({**EDIT, "fields": [1]}, {"arg_0": "x"}),
         ({**EDIT, "fields": ["\ud800"]}, {"arg_0": "x"}),

@@ -25,6 +25,7 @@ from assent.contracts.status import Status
 from assent.payload import sha256
 from assent.safe import markdown, visible
 from cards import Attachment, ReviewShowing, Showing, card, overflow, review_card, settled_notice
+from cards.editing import changed_in
 from tests.support.card_rules import markdowns, objects, plain_texts
 from tests.support.cards import APPROVED, NOW, REJECTED, WORDING, plan
 from tests.support.hostile_texts import ATTACKS, TEXT, asked, kept, storable
@@ -284,17 +285,15 @@ def test_an_attack_through_policy_edits_grants_and_people_stays_text(attack: str
 @settings(unhurried, max_examples=12)
 def test_any_arguments_make_a_form_that_changes_nothing_by_itself(arguments: dict[str, Any]) -> None:
     shown = read(Showing(plan=asked(arguments, sensitive=()), parameters={}))
-    forms = [each for each in shown["body"]["elements"] if each.get("name") == "editing"]
+    forms = [each for each in shown["body"]["elements"] if each.get("name") == "decision"]
     for form in forms:
-        [names] = [
-            behavior["value"]["fields"]
-            for each in objects(form)
-            for behavior in each.get("behaviors", ())
-            if "fields" in behavior["value"]
-        ]
+        values = {each["name"]: each["behaviors"][0]["value"] for each in objects(form) if each.get("tag") == "button"}
+        names = values["edit"]["fields"]
         inputs = {each["name"]: each for each in objects(form) if each.get("tag") in ("input", "select_static")}
         sent = {
             name: str(inputs[f"arg_{n}"].get("default_value", inputs[f"arg_{n}"].get("initial_option")))
             for n, name in enumerate(names)
         }
         assert typed({}, arguments, sent) == arguments
+        typed_into = {f"arg_{n}": sent[name] for n, name in enumerate(names)}
+        assert changed_in(names, values["approve"]["shown"], typed_into) == {}

@@ -114,7 +114,7 @@ def test_a_reminder_says_so_in_title_and_preview() -> None:
 def test_the_form_has_a_field_for_every_argument_that_is_not_sensitive() -> None:
     asked = plan({**ARGUMENTS, "urgent": False})
     shown = built(Showing(plan=asked, parameters=SCHEMA))
-    editing = form(shown, "editing")
+    editing = form(shown, "decision")
     assert editing is not None
     fields = {each["name"]: each for each in objects(editing) if each.get("name", "").startswith("arg_")}
     names = buttons(shown)["edit"]["behaviors"][0]["value"]["fields"]
@@ -137,8 +137,8 @@ def test_the_form_has_a_field_for_every_argument_that_is_not_sensitive() -> None
 
 
 def test_without_the_schema_or_without_arguments_there_is_no_form() -> None:
-    assert form(built(Showing(plan=plan())), "editing") is None
-    assert form(built(Showing(plan=plan({}), parameters=SCHEMA)), "editing") is None
+    assert form(built(Showing(plan=plan())), "decision") is None
+    assert form(built(Showing(plan=plan({}), parameters=SCHEMA)), "decision") is None
     assert "too large to be edited" not in said(built(Showing(plan=plan({}), parameters=SCHEMA)))
 
 
@@ -146,7 +146,7 @@ def test_a_form_that_does_not_fit_is_left_out_and_takes_nothing_else_away() -> N
     many = {f"argument_{n:02}": "x" for n in range(20)}
     schema = {"properties": {name: {"type": "string"} for name in many}}
     shown = built(Showing(plan=plan(many), parameters=schema))
-    assert form(shown, "editing") is None
+    assert form(shown, "decision") is None
     assert "too large to be edited in this card" in said(shown)
     assert all(name.replace("_", "&#95;") in said(shown) for name in many)
     assert {"approve", "reject", "delegate"} <= set(buttons(shown))
@@ -161,7 +161,7 @@ def test_a_form_that_does_not_fit_is_left_out_and_takes_nothing_else_away() -> N
 def test_what_cannot_be_read_cannot_be_edited_either() -> None:
     big = plan({"customer": "acme", "body": "x" * 60_000})
     schema = {"properties": {"customer": {"type": "string"}, "body": {"type": "string"}}}
-    assert form(built(Showing(plan=big, parameters=schema)), "editing") is None
+    assert form(built(Showing(plan=big, parameters=schema)), "decision") is None
     attachment = Attachment(name="call.txt", size=1, sha256="0" * 64)
     shown = built(Showing(plan=big, parameters=schema, attachment=attachment))
     assert buttons(shown)["edit"]["behaviors"][0]["value"]["fields"] == ["customer"]

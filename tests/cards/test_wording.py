@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import cards
+from assent import reasons
 from assent.contracts.decision import Remember, VerdictKind
 from assent.contracts.manifest import Risk
 from assent.contracts.ruling import RulingKind
@@ -38,12 +39,17 @@ def test_every_state_risk_and_verdict_has_its_texts() -> None:
         wanted |= {f"line.result_{ended}", f"line.reviewing_{ended}"}
     wanted |= {f"line.remembered_{scope}" for scope in Remember}
     wanted |= {f"{table}.{state}" for table in ("state", "line") for state in ("denied", "reviewing", "withheld")}
+    wanted |= {f"reason.{name}" for name in reasons.ALL}
     assert wanted <= EN.keys()
+    assert {key for key in EN if key.startswith("reason.")} <= wanted
+    assert {name: EN[f"reason.{name}"].placeholders for name in reasons.ALL} == {
+        name: reason.placeholders for name, reason in reasons.ALL.items()
+    }
 
 
 def test_no_text_is_left_over() -> None:
     source = "".join(file.read_text() for file in Path(cards.__file__).parent.glob("*.py"))
-    generic = ("state.", "line.", "risk.", "toast.", "span.")
+    generic = ("state.", "line.", "risk.", "toast.", "span.", "reason.")
     assert [key for key in EN if not key.startswith(generic) and f'"{key}"' not in source.replace("'", '"')] == []
 
 

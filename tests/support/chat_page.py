@@ -41,6 +41,7 @@ PATIENCE = 30_000
 """Milliseconds that a busy machine may need for anything on the page."""
 PICTURES = ROOT / "docs" / "cards"
 LANGUAGES = ("en", "zh")
+APPROVE = "Approve as proposed"
 WORDING = Wording.load(None)
 expect.set_options(timeout=PATIENCE)
 
@@ -124,7 +125,7 @@ class Seat:
         await expect(toast).to_have_count(1)
         return await toast.get_attribute("data-type") or "", await toast.inner_text()
 
-    async def approve_after_a_second_look(self, asked: Asked, name: str = "Approve") -> tuple[str, str]:
+    async def approve_after_a_second_look(self, asked: Asked, name: str = APPROVE) -> tuple[str, str]:
         """Approve a high-risk call, which asks back."""
         await self.button(asked, name).click()
         return await self.told(self.page.get_by_test_id("confirm-ok").click())

@@ -12,6 +12,9 @@ AssentError
 ├── RulingRefused                        what was said of a frozen call cannot be taken as it is; it stays frozen
 ├── QuotaExceeded                        more was asked for than may be; says which quota, and when to ask again
 ├── LedgerNeeded                         it is read from the ledger, and this client has no reader of it
+├── FileGone                             a shared file is not there, and never will be again
+│   └── FileTooLarge                     or there is more of it than may be
+├── FileUnavailable                      a shared file cannot be fetched now; later it may
 ├── MissingExtra (also an ImportError)   what was used is installed with an extra; says which one
 ├── NotAllowed                           the HTTP API does not know the token, or it does not reach that far
 └── Unavailable                          Temporal, the workers or the HTTP API did not answer; nothing was lost
@@ -153,3 +156,33 @@ class NotAllowed(AssentError):
 
 class Unavailable(AssentError):
     """Temporal or the workers did not answer in time; what was sent durably is not lost."""
+
+
+class FileGone(AssentError):
+    """A shared file cannot be had: it is not there, and never will be again.
+
+    reason: why, in words for whoever asked.
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the file is gone: {reason}")
+        self.reason = reason
+
+
+class FileTooLarge(FileGone):
+    """There is more of a shared file than may be fetched."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"it is larger than {limit} bytes")
+
+
+class FileUnavailable(AssentError):
+    """A shared file cannot be fetched now: try again.
+
+    retry_after: how many seconds to wait, where that is known.
+    """
+
+    def __init__(self, problem: str, *, retry_after: float | None = None) -> None:
+        super().__init__(f"the file cannot be fetched now: {problem}")
+        self.problem = problem
+        self.retry_after = retry_after

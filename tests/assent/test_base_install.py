@@ -98,6 +98,28 @@ async def test_an_agent_asks_over_http_with_the_base_alone(site: Path) -> None:
     assert json.loads(server.received[0].body)["arguments"] == {"to": "a"}
 
 
+_SHARING = """
+import asyncio
+from assent.files import InMemorySharedFileStore, SharedFileResolver, SqliteSharedFileStore
+
+class Client:
+    async def download(self, message_id, file_key, resource_type):
+        return b"three"
+
+async def read(store):
+    user, message = {"open_id": "ou_1"}, {"message_id": "om_1"}
+    file = await store.register(user, {"key": "file_1"}, message=message, ttl_seconds=60)
+    print((await SharedFileResolver(store, Client()).read_bytes(user, file.file_id))[0])
+
+asyncio.run(read(InMemorySharedFileStore()))
+asyncio.run(read(SqliteSharedFileStore("files.db")))
+"""
+
+
+def test_a_bot_of_one_s_own_keeps_files_with_the_base_alone(site: Path) -> None:
+    assert run(site, _SHARING).stdout == "b'three'\n" * 2
+
+
 @pytest.mark.parametrize(
     ("code", "extra"),
     [

@@ -124,6 +124,9 @@ async def test_endpoints_fields_and_errors_are_those_of_the_api(tmp_path: Path) 
     raised = re.findall(r"`([A-Z]\w+)`", section(API, "Errors"))
     assert set(raised) - {"Allow"} == {name for name, found in vars(errors).items() if _is_error(found)} - {
         "AssentError",
+        "FileGone",
+        "FileTooLarge",
+        "FileUnavailable",
         "InvalidTool",
         "LedgerNeeded",
         "MissingExtra",

@@ -32,6 +32,10 @@ _APPROVALS = Room(bytes=4200, tags=10)
 """And of who has approved so far, where that takes several."""
 
 
+_IN_WORDS = (Approvers.Kind.ANYONE, Approvers.Kind.CHAT)
+"""Approvers who are not named one by one."""
+
+
 def named(someone: Identity) -> str:
     """A person as markdown: by name and picture where the id allows it, else by the id itself."""
     identifier = person_id(someone)
@@ -125,7 +129,8 @@ def _people(
         if not any(someone.is_same_person(other) for other in people):
             people.append(someone)
     gone = [*(giver for giver, _ in progress.delegations), *done]
-    return [someone for someone in people if not any(someone.is_same_person(other) for other in gone)] or people
+    left = [someone for someone in people if not someone.is_among(gone)]
+    return left if left or any(group.kind in _IN_WORDS for group in groups) else people
 
 
 def _named_in(group: Approvers, plan: Plan) -> tuple[Identity, ...]:

@@ -16,12 +16,13 @@ from rich.text import Text
 from assent.cli.sentences import happened, settler
 from assent.contracts.approvers import Approvers
 from assent.contracts.decision import Judged, VerdictKind
+from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Edit
 from assent.contracts.policy import Rule
 from assent.contracts.ruling import Settlement
 from assent.contracts.state import Progress, State
-from assent.contracts.status import Status
+from assent.contracts.status import Phase, Status
 from assent.masking import MASK, Mask
 from assent.payload import argument_values, short_hash
 from assent.safe import one_line
@@ -218,7 +219,7 @@ def _facts(state: State, outcome: Outcome | None) -> Table:
             "Risk": coloured(state.risk) if state.risk else None,
             "Requester": text(str(state.requester)),
             "Why": _optional(state.request_reason),
-            "May decide": text(who(state.approvers)) if state.approvers else None,
+            "May decide": text(_may_decide(state, state.approvers)) if state.approvers else None,
             "Progress": text(_progress(state.progress)) if state.progress and _is_shared(state.progress) else None,
             "Delegated": text(_delegated(state.progress)) if state.progress and state.progress.delegations else None,
             **({} if outcome else {"Rule": _rule(state.rule), "Grant": _optional(state.grant_id)}),
@@ -236,18 +237,50 @@ def who(approvers: Approvers) -> str:
     return ", then ".join(map(_group, approvers.stages))
 
 
+def _may_decide(state: State, approvers: Approvers) -> str:
+    """Who may decide, stage by stage: of the stage that is asked those who still can, and of those after it all."""
+    progress = state.progress
+    if progress is None or state.phase is not Phase.PENDING:
+        return who(approvers)
+    gone = [*(judged.actor for judged in progress.approvals), *(giver for giver, _ in progress.delegations)]
+    named = _named(progress.approvers, state.requester)
+    for each in (*(taker for _, taker in progress.delegations), *progress.called):
+        named += [] if each.is_among(named) else [each]
+    people = [str(each) for each in named if not each.is_among(gone)]
+    return ", then ".join([_asked(progress, people), *map(_group, approvers.stages[progress.stage :])])
+
+
+def _named(group: Approvers, requester: Identity) -> list[Identity]:
+    return [requester] if group.kind is Approvers.Kind.REQUESTER else [*group.people]
+
+
+def _asked(progress: Progress, people: list[str]) -> str:
+    """Those whose turn it is, and how many more of them must approve."""
+    group, more = progress.approvers, progress.approvers.threshold - progress.approved
+    others = [_in_words(group)] if group.kind in (Approvers.Kind.ANYONE, Approvers.Kind.CHAT) else []
+    several = f"{more} {'more ' if progress.approved else ''}of " if group.threshold > 1 else ""
+    return several + ", ".join([*others, *people]) + _not_requester(group)
+
+
 def _group(group: Approvers) -> str:
+    several = f"{group.threshold} of " if group.threshold > 1 else ""
+    return several + _in_words(group) + _not_requester(group)
+
+
+def _in_words(group: Approvers) -> str:
     match group.kind:
         case Approvers.Kind.REQUESTER:
-            people = "the requester"
+            return "the requester"
         case Approvers.Kind.ANYONE:
-            people = "anyone"
+            return "anyone"
         case Approvers.Kind.CHAT:
-            people = f"members of {group.chat_id}"
+            return f"members of {group.chat_id}"
         case Approvers.Kind.PEOPLE:
-            people = ", ".join(map(str, group.people))
-    several = f"{group.threshold} of " if group.threshold > 1 else ""
-    return f"{several}{people}" + (", not the requester" if group.exclude_requester else "")
+            return ", ".join(map(str, group.people))
+
+
+def _not_requester(group: Approvers) -> str:
+    return ", not the requester" if group.exclude_requester else ""
 
 
 def _is_shared(progress: Progress) -> bool:

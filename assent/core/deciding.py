@@ -37,6 +37,7 @@ _TOO_OFTEN = f"its arguments were changed {_MOST_EDITS} times: have it proposed 
 _OUTSIDE = "it is left to somebody of this company: leave tenant_key out"
 _PASSED_ON = f"it was left to others {_MOST_DELEGATIONS} times: somebody has to decide it"
 _CALLS_IN = "an approval is left to somebody else: say to whom, and not to yourself or to who asked for the call"
+_TOO_FEW = "too few people would be left who can approve: leave it to somebody who is no approver of this call yet"
 _NOTHING_TO_EDIT = "there is nothing to edit in a result"
 
 
@@ -60,6 +61,8 @@ def _decide_planned(approval: Planned, decision: Decision, now: datetime) -> Pla
     is_unknown = decision.message_id is not None and decision.message_id not in approval.messages
     is_early = is_unknown and approval.expects_cards and not approval.wait_is_over
     asking = approval.asking
+    if asking is not None and asking.event_id == decision.event_id:
+        return approval  # it is being looked at
     if asking is not None and not is_early and (hopeless := _hopeless(approval, decision)):
         return refuse(approval, decision, hopeless, now)
     if (is_early or asking is not None) and _may_wait((*approval.early, *([asking] if asking else [])), decision):
@@ -91,23 +94,27 @@ def _hopeless(approval: Planned, decision: Decision) -> VerdictKind | None:
     verdict = objection(
         plan,
         decision,
-        approval.messages,
+        _messages(approval, decision),
         may_decide=approval.panel.releasers(plan).include(actor_of(plan, decision)),
         result_sha256=approval.result.content_sha256 if approval.result else None,
     )
     return verdict if verdict in (VerdictKind.TAMPERED, VerdictKind.FORBIDDEN) else None
 
 
+def _messages(approval: Planned, decision: Decision) -> frozenset[str]:
+    """The messages of its cards. Once it is over, a click on one that was never confirmed is late, not forged."""
+    unconfirmed = {decision.message_id} if approval.expects_cards and decision.message_id else set[str]()
+    return approval.messages | unconfirmed
+
+
 def _judge(approval: Planned, decision: Decision, now: datetime) -> Planned:
     plan, panel = approval.plan, approval.panel
     actor = actor_of(plan, decision)
     is_late = decision.stage is Stage.RESULT or approval.wait_is_over
-    # Once it is over, a click on a card whose message was never confirmed is late, not forged.
-    unconfirmed = {decision.message_id} if approval.expects_cards and decision.message_id else set()
     verdict = objection(
         plan,
         decision,
-        approval.messages | unconfirmed,
+        _messages(approval, decision),
         may_decide=(panel.releasers(plan) if is_late else panel.deciders(plan)).include(actor),
         result_sha256=approval.result.content_sha256 if approval.result else None,
     )
@@ -172,7 +179,9 @@ def _problem(approval: Planned, decision: Decision, actor: Identity) -> str | No
     if to is None or decision.stage is Stage.RESULT or to.is_same_person(actor):
         return _CALLS_IN
     is_excluded = panel.group(plan).exclude_requester and to.may_be(plan.requester)
-    return _CALLS_IN if panel.has_approved(to) or is_excluded else None
+    if panel.has_approved(to) or is_excluded:
+        return _CALLS_IN
+    return None if panel.delegate(actor, to).can_still_pass(plan) else _TOO_FEW
 
 
 def _crowded(approval: Planned, decision: Decision) -> str | None:

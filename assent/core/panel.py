@@ -94,6 +94,40 @@ class Panel(Frozen):
             if not each.giver.is_among(later.taker for later in passed[n + 1 :])
         )
 
+    def can_still_pass(self, plan: Plan) -> bool:
+        """Whether enough people are left to approve this stage and those after it, each of whom counts once."""
+        people: list[Identity] = []
+        needed: list[list[int]] = []
+        for stage in range(self.stage, len(plan.approvers.stages)):
+            group = plan.approvers.stages[stage]
+            if group.kind in (Approvers.Kind.ANYONE, Approvers.Kind.CHAT):
+                continue  # nobody can say that too few are left of those
+            approved = sum(1 for one in self.counted if one.stage == stage)
+            could = [_place_of(person, people) for person in self._still_able(plan, stage)]
+            needed += [could] * (group.threshold - approved)
+        chosen: dict[int, int] = {}
+        return all(_is_filled(approval, needed, chosen, set()) for approval in range(len(needed)))
+
+    def _still_able(self, plan: Plan, stage: int) -> list[Identity]:
+        """Who of those named for a stage, left it or called in may approve it, and has approved nothing yet."""
+        deciding = self._deciding(plan, stage)
+        counted = [one.actor for one in self.counted]
+        return [
+            each
+            for each in self._named(plan, stage)
+            if not each.is_among(counted) and deciding.include(each, plan.requester)
+        ]
+
+    def _named(self, plan: Plan, stage: int) -> list[Identity]:
+        """Everybody who is named for a stage, or was since: each of them once."""
+        group = plan.approvers.stages[stage]
+        own = (plan.requester,) if group.kind is Approvers.Kind.REQUESTER else group.people
+        named: list[Identity] = []
+        for person in (*own, *self._called(plan, stage)):
+            if not person.is_among(named):
+                named.append(person)
+        return named
+
     # Who has
 
     def has_approved(self, actor: Identity) -> bool:
@@ -201,17 +235,13 @@ class Panel(Frozen):
         return tuple((each.giver, each.taker) for each in self.delegations if each.giver in gone.get(each.stage, ()))
 
     def _shown_group(self, plan: Plan) -> Approvers:
-        """Whose turn it is, with those who were called in and without those who left it to others."""
+        """Whose turn it is: those who can decide, with whoever was called in, and without whoever left it to others."""
         group = self.group(plan)
         if group.kind is not Approvers.Kind.PEOPLE:
             return group  # `Progress.called` names the others
-        people = [*group.people]
-        for person in self._called(plan, self._place(plan)):
-            if not person.is_among(people):
-                people.append(person)
-        gone = self._left_by(self._place(plan))
-        left = tuple(person for person in people if not person.is_among(gone))
-        return group.model_copy(update={"people": left}) if len(left) >= group.threshold else group
+        deciders = self.deciders(plan)
+        able = tuple(person for person in self._named(plan, self._place(plan)) if deciders.include(person))
+        return group.model_copy(update={"people": able}) if len(able) >= group.threshold else group
 
     def addresses(self, plan: Plan) -> tuple[Address, ...]:
         """Where the cards of this stage go: the plan's chat, or the private chats of those whose turn it is."""
@@ -222,5 +252,30 @@ class Panel(Frozen):
             found = [Address(kind=AddressKind.CHAT_ID, id=group.chat_id)]
         else:
             found = [Address.of(person) for person in group.people or (plan.requester,)]
-        found += [Address.of(person) for person in self._called(plan, self._place(plan))]
+        deciders = self.deciders(plan)
+        found += [Address.of(each) for each in self._called(plan, self._place(plan)) if deciders.include(each)]
         return tuple(dict.fromkeys(found))
+
+
+def _place_of(person: Identity, people: list[Identity]) -> int:
+    """Where somebody stands among these people; at their end, if they are none of them."""
+    for place, other in enumerate(people):
+        if person.is_same_person(other):
+            return place
+    people.append(person)
+    return len(people) - 1
+
+
+def _is_filled(approval: int, could: list[list[int]], chosen: dict[int, int], tried: set[int]) -> bool:
+    """Choose somebody for one of the approvals that are needed; whoever was chosen for another may make room.
+
+    could: who could give each of them. chosen: which of them each person gives.
+    """
+    for person in could[approval]:
+        if person in tried:
+            continue
+        tried.add(person)
+        if person not in chosen or _is_filled(chosen[person], could, chosen, tried):
+            chosen[person] = approval
+            return True
+    return False

@@ -92,6 +92,20 @@ async def test_an_edit_that_the_tool_refuses_is_told_and_the_call_still_waits(
     assert (await handle.state()).phase == "pending"
 
 
+async def test_nobody_leaves_it_to_somebody_if_too_few_would_be_left(assent: CommandLine, tmp_path: Path) -> None:
+    handle = await asked(assent, "by_three", tmp_path / "m", ME)
+    for giver in PEOPLE[:2]:
+        left = await assent("decide", handle.id, "delegate", "--as", str(giver), "--to", str(PEOPLE[4]))
+        assert (left.code, left.err) == (0, "")
+    refused = await assent("decide", handle.id, "delegate", "--as", str(PEOPLE[2]), "--to", str(PEOPLE[4]))
+    assert refused.code == 1
+    assert "too few people would be left who can approve" in refused.err
+    shown = (await assent("show", handle.id)).out
+    able = "open_id:ou_p2, open_id:ou_p3, open_id:ou_p4, not the requester"
+    assert re.search(rf"^May decide +3 of {able}$", shown, re.MULTILINE)
+    await handle.cancel()
+
+
 async def test_approvals_are_counted_and_shown_and_one_leaves_it_to_another(
     assent: CommandLine, tmp_path: Path
 ) -> None:
@@ -103,7 +117,8 @@ async def test_approvals_are_counted_and_shown_and_one_leaves_it_to_another(
     shown = (await assent("show", handle.id)).out
     assert re.search(r"^Progress +1 of 3 \(open_id:ou_p0\)$", shown, re.MULTILINE)
     assert re.search(r"^Delegated +open_id:ou_p1 to open_id:ou_new$", shown, re.MULTILINE)
-    assert re.search(r"^May decide +3 of open_id:ou_p0, .*, not the requester$", shown, re.MULTILINE)
+    able = "open_id:ou_p2, open_id:ou_p3, open_id:ou_p4, open_id:ou_new, not the requester"
+    assert re.search(rf"^May decide +2 more of {able}$", shown, re.MULTILINE)
     listed = await assent("inbox", "--as", "open_id:ou_new", "--json")
     assert handle.id in [each["approval_id"] for each in listed.data]
     listed = await assent("inbox", "--as", str(PEOPLE[0]), "--json")

@@ -9,7 +9,7 @@ import pytest
 
 from assent import Approvers, Identity, core
 from assent.contracts.address import Address
-from assent.contracts.decision import Decision, DecisionKind, VerdictKind
+from assent.contracts.decision import Decision, DecisionKind, Stage, VerdictKind
 from assent.contracts.deliver import CardKind, Delivered, Delivery
 from assent.contracts.execute import Report, ReportKind
 from assent.contracts.plan import Plan
@@ -139,6 +139,103 @@ def test_what_is_being_weighed_does_not_let_strangers_crowd_out_an_approver(at_n
     approval = core.withdraw(approval, Withdrawal(), at_noon)
     assert verdict_on(approval, "no") is not None
     assert verdict_on(approval, "s0") is VerdictKind.FORBIDDEN
+
+
+def test_a_decision_that_comes_again_while_it_is_looked_at_keeps_its_verdict(at_noon: datetime) -> None:
+    chat = Approvers(kind=Approvers.Kind.CHAT, chat_id="oc_1")
+    plan = a_plan(at_noon).model_copy(update={"approvers": chat, "addresses": TWO_CHATS})
+    approval, _ = core.send(opened(plan, at_noon), at_noon)
+    approval = core.decide(approval, decided(plan, OTHER, DecisionKind.APPROVE, "yes"), at_noon)
+    assert approval.asking is not None
+    approval = core.answer(approval, approval.asking, Weighed(), at_noon)
+    sealed = Report(kind=ReportKind.EXECUTED, sealed=True, content_sha256="f" * 64)
+    approval, _ = core.report(core.begin(approval), sealed, at_noon)
+    on_card = {"stage": Stage.RESULT, "message_id": "om_on_its_way"}
+    release = decided(plan, OTHER, DecisionKind.APPROVE, "release", **on_card)
+    release = release.model_copy(update={"payload_sha256": "f" * 64})
+    approval = core.decide(core.decide(approval, release, at_noon), release, at_noon)
+    assert verdict_on(approval, "release") is None
+    approval = core.answer(approval, release, Weighed(), at_noon)
+    assert verdict_on(approval, "release") is VerdictKind.ACCEPTED
+
+
+# Passing it on until too few are left
+
+BEN, CAM, GRACE = (Identity(open_id=f"ou_{name}", tenant_key="t") for name in ("ben", "cam", "grace"))
+
+
+def people(*who: Identity, **more: Any) -> Approvers:
+    return Approvers(kind=Approvers.Kind.PEOPLE, people=who, **more)
+
+
+def passed_on(
+    approvers: Approvers, *said: tuple[Identity, DecisionKind, Identity | None], now: datetime
+) -> tuple[Planned, list[VerdictKind | None]]:
+    plan = a_plan(now).model_copy(update={"approvers": approvers})
+    approval = opened(plan, now)
+    for n, (actor, kind, to) in enumerate(said):
+        approval = core.decide(approval, decided(plan, actor, kind, f"e{n}", delegate_to=to), now)
+    return approval, [verdict_on(approval, f"e{n}") for n in range(len(said))]
+
+
+TO, YES = DecisionKind.DELEGATE, DecisionKind.APPROVE
+COUNTS, CANNOT_BE = VerdictKind.ACCEPTED, VerdictKind.INVALID
+
+
+def test_two_of_three_cannot_both_leave_it_to_the_third(at_noon: datetime) -> None:
+    three = people(ANN, BEN, CAM, threshold=2)
+    approval, verdicts = passed_on(three, (ANN, TO, CAM), (BEN, TO, CAM), now=at_noon)
+    assert verdicts == [COUNTS, CANNOT_BE]
+    judged, shown = approval.notes.verdict_on("e1"), core.state(approval).progress
+    assert judged is not None
+    assert "too few" in (judged.problem or "")
+    assert shown is not None
+    assert shown.approvers.people == (BEN, CAM)  # ANN decides no more, and is not asked
+
+
+@pytest.mark.parametrize(
+    ("approvers", "said", "verdicts"),
+    [
+        pytest.param(
+            people(ANN, BEN, CAM, threshold=2),
+            [(ANN, TO, CAM), (BEN, TO, GRACE)],
+            [COUNTS, COUNTS],
+            id="somebody else can take it",
+        ),
+        pytest.param(
+            people(ANN, BEN, CAM, threshold=2),
+            [(ANN, YES, None), (BEN, TO, CAM), (ANN, TO, CAM)],
+            [COUNTS, COUNTS, CANNOT_BE],
+            id="an approval counts until it is left to somebody",
+        ),
+        pytest.param(people(ANN, BEN, threshold=2), [(ANN, TO, BEN)], [CANNOT_BE], id="both are needed"),
+        pytest.param(
+            people(ANN, then=(people(GRACE),)), [(ANN, TO, GRACE)], [CANNOT_BE], id="she is needed in the next stage"
+        ),
+        pytest.param(
+            people(ANN, then=(people(GRACE, CAM),)),
+            [(ANN, TO, GRACE), (GRACE, YES, None), (CAM, YES, None)],
+            [COUNTS, COUNTS, COUNTS],
+            id="somebody else is there in the next stage",
+        ),
+        pytest.param(
+            people(ANN, BEN, then=(people(CAM), people(ANN, GRACE))),
+            [(ANN, TO, CAM), (BEN, TO, CAM), (BEN, TO, GRACE)],
+            [COUNTS, CANNOT_BE, COUNTS],
+            id="each counts once in three stages",
+        ),
+        pytest.param(
+            Approvers(kind=Approvers.Kind.ANYONE, threshold=2), [(ANN, TO, BEN)], [COUNTS], id="anyone is always enough"
+        ),
+    ],
+)
+def test_a_decision_can_be_left_to_others_as_long_as_enough_are_left(
+    approvers: Approvers,
+    said: list[tuple[Identity, DecisionKind, Identity | None]],
+    verdicts: list[VerdictKind],
+    at_noon: datetime,
+) -> None:
+    assert passed_on(approvers, *said, now=at_noon)[1] == verdicts
 
 
 # Striking

@@ -283,6 +283,37 @@ class NaiveApproval:
         mine = any(self.has_right(who, number) for number in self._stages_for("call"))
         return mine and self.phase in ("pending", "reviewing")
 
+    @property
+    def enough_are_left(self) -> bool:
+        """Whether the stage that is asked and those after it can all still be approved, by people who count once.
+
+        Tried out: somebody for the next approval that is needed, then for the one after it, and so on.
+        """
+        counted = [who for _, who in self.counted]
+        needed = [
+            self._left_for(number)
+            for number, stage in enumerate(self.config.stages)
+            if number >= self.stage and stage.kind in ("requester", "people")  # of the others there are always enough
+            for _ in range(stage.threshold - self.approvals(number))
+        ]
+
+        def can_be_given(needed: list[list[Person]], taken: list[Person]) -> bool:
+            return not needed or any(
+                can_be_given(needed[1:], [*taken, who])
+                for who in needed[0]
+                if not any(same(who, other) for other in taken)
+            )
+
+        return can_be_given(needed, counted)
+
+    def _left_for(self, number: int) -> list[Person]:
+        """Everybody who is known by name, and whose the stage is to decide."""
+        stage = self.config.stages[number]
+        own = (self.config.requester,) if stage.kind == "requester" else stage.people
+        takers = [line.to for line in self.history if line.what == "delegate" and line.stage == number]
+        called = self.config.escalate_to if any(line.what == "escalation" for line in self.history) else ()
+        return [who for who in (*own, *takers, *called) if self.right(who, number) == "yes"]
+
     def _possibly_approved(self, who: Person) -> bool:
         return any(maybe_same(who, one) for _, one in self.counted)
 
@@ -365,7 +396,10 @@ class NaiveApproval:
             if not d.delegate_to or same(d.delegate_to, d.actor) or self._possibly_approved(d.delegate_to):
                 return True
             excluded = self.config.stages[self.stage].exclude_requester
-            return excluded and maybe_same(d.delegate_to, self.config.requester)
+            if excluded and maybe_same(d.delegate_to, self.config.requester):
+                return True
+            then = [*self.history, Happened("delegate", d.received, d.actor, self.stage, to=d.delegate_to)]
+            return not NaiveApproval(self.config, then).enough_are_left
         return d.kind not in ("approve", "reject", "edit")
 
     def _do(self, d: DecisionSaid, now: float) -> None:

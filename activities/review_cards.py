@@ -61,6 +61,7 @@ class ReviewCards:
             examined=examined,
             settlement=frozen.settlement,
             url=review_url(self._settings.temporal_ui, record.plan.idempotency_key),
+            operators=self._settings.operators,
         )
         known = {message.slot: message for message in record.messages}
         address = Address(kind=AddressKind.CHAT_ID, id=self._settings.operators_chat)

@@ -92,6 +92,21 @@ class _Objects:
         return repeating
 
 
+def parse_or_text(typed: str) -> Any:
+    """What a person typed as a result: JSON if it is that, else the text itself. Raises ValueError for half of either.
+
+    What begins like an object, a list or a string in JSON and is none was meant as JSON.
+    """
+    try:
+        return parse(typed)
+    except ValueError:
+        text = typed.strip()
+        if text.startswith(("{", "[", '"')) or not all(c.isprintable() or c in "\n\r\t" for c in text):
+            raise
+        refuse_inexact(text)
+        return text
+
+
 def _decoded(text: str | bytes) -> str:
     try:
         return text.decode() if isinstance(text, bytes) else text

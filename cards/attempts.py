@@ -35,11 +35,6 @@ TIGHT = Room(words=200, earlier=0, late=1)
 """For a card that would be too large otherwise."""
 
 
-def may_go_on(examined: Examined) -> bool:
-    """Whether the tool's own code is not known to have ended, so that the call may still take effect."""
-    return not examined.attempts or not all(seen.body_ended for seen in examined.attempts)
-
-
 def reported(frozen: FrozenCall, examined: Examined, wording: Wording, room: Room) -> list[Element]:
     """What the worker last reported, and folded what was reported before."""
     *earlier, last = examined.attempts or (None,)

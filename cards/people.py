@@ -144,6 +144,12 @@ def _room_for_mentions(plan: Plan) -> int:
     return min(_MENTION_BYTES, largest + _CALLED_BYTES)
 
 
+def mentions(people: tuple[Identity, ...], room: int) -> list[Element]:
+    """A line that notifies these people, as many as there is room for; none where there is nobody."""
+    shown = _as_many_as_fit([mentioned(someone) for someone in people], room)
+    return [markdown(" ".join(shown))] if shown else []
+
+
 def _as_many_as_fit(mentions: list[str], room: int) -> list[str]:
     weights = accumulate(weight(mention) + 1 for mention in mentions)
     return [mention for mention, so_far in zip(mentions, weights, strict=True) if so_far <= room]

@@ -6,12 +6,12 @@ from itertools import accumulate
 
 from assent.safe import one_line, shortened
 from cards.arguments import Argument, Fitted, arguments_of, names, target
-from cards.attempts import AMPLE, TIGHT, Room, late_truths, may_go_on, reported
+from cards.attempts import AMPLE, TIGHT, Room, late_truths, reported
 from cards.elements import Element, box, div, link, local_time, markdown, panel, row, weight
 from cards.framing import TOOL_CHARACTERS, Style, filled, fingerprint, framed, has_room, headed
 from cards.hiding import hidden_review
 from cards.paragraphs import paragraph
-from cards.people import named, requester_rows
+from cards.people import mentions, named, requester_rows
 from cards.safe import web_address
 from cards.settled import STYLES, settled, settled_state
 from cards.settling import settling
@@ -21,6 +21,8 @@ from cards.wording import Both, Wording
 _MOST_ROWS = 8
 """Arguments beyond these are shown together: there is more to say here than on an approval's card."""
 _JOINED_BYTES = 600
+_OPERATORS_BYTES = 900
+_KEY_CHARACTERS = 400
 _STYLES = {
     **STYLES,
     "frozen": Style("purple", "purple", "warning_outlined"),
@@ -49,6 +51,8 @@ class _Draft:
         self._room = room
         self._state = _state_of(showing)
         self._description = paragraph(plan.description.strip().split("\n\n")[0], room.words, wording, "grey")
+        self._tool = shortened(one_line(plan.tool), TOOL_CHARACTERS)
+        self._call = shortened(" · ".join(filter(None, (self._tool, target(arguments)))), 120)
         self._reason = paragraph(plan.request_reason or "", room.words, wording)
         cut = {"line.the_description": self._description, "line.the_reason": self._reason}
         self.others = [wording(key) for key, part in cut.items() if part.is_cut]
@@ -56,8 +60,7 @@ class _Draft:
     def card(self, fitted: Fitted) -> Element:
         """The whole card with these arguments."""
         plan, say = self._showing.plan, self._say
-        tool, about = shortened(one_line(plan.tool), TOOL_CHARACTERS), target(self.arguments)
-        call = shortened(" · ".join(filter(None, (tool, about))), 120)
+        tool, about, call = self._tool, target(self.arguments), self._call
         state = say(f"state.{self._state}")
         is_open = self._state == "frozen"
         title = say("card.review_title", tool=tool) if is_open else tool
@@ -75,7 +78,7 @@ class _Draft:
             {"tag": "hr"},
             markdown(say("card.approved_call"), text_size="notation"),
             *self._asked_for(fitted),
-            *([settling(showing.frozen, showing.examined, say)] if is_open else []),
+            *([settling(showing.frozen, showing.examined, self._call, say)] if is_open else []),
             *self._link(),
         ]
 
@@ -86,8 +89,9 @@ class _Draft:
             return settled(showing.settlement, say, more=[])
         if showing.replaced:
             return [box([markdown(say("line.review_replaced"))], "grey-50")]
-        lines = [box([markdown(say("line.review")), markdown(say("line.review_todo"))], "purple-50")]
-        if may_go_on(showing.examined):
+        asked = mentions(showing.operators, _OPERATORS_BYTES)
+        lines = [box([markdown(say("line.review")), markdown(say("line.review_todo")), *asked], "purple-50")]
+        if showing.examined.may_go_on:
             lines.append(box([markdown(say("line.may_go_on"))], "red-50"))
         return lines
 
@@ -123,6 +127,7 @@ class _Draft:
             *self._arguments(fitted),
             *self._notice(fitted),
             row(say("card.approval"), div(one_line(showing.frozen.call.approval_id), text_color="grey")),
+            row(say("card.key"), div(shortened(one_line(showing.plan.idempotency_key), _KEY_CHARACTERS))),
             *self._joined(),
             fingerprint(showing.plan, say),
         ]
@@ -133,7 +138,7 @@ class _Draft:
         if not fitted.elements:
             return []
         title = self._say("card.arguments", count=str(len(self.arguments)))
-        return [panel(markdown(title, text_size="normal"), fitted.elements)]
+        return [panel(markdown(title, text_size="normal"), fitted.elements, expanded=True)]
 
     def _notice(self, fitted: Fitted) -> list[Element]:
         """What the card could not hold, and where that is."""

@@ -15,7 +15,7 @@ from assent.contracts.values import Frozen, Id, Surface, Text
 _MOST_TYPED = 4000
 _UNFIT = {
     "no_reason": "say how you know it; a settlement without a reason cannot be checked later.",
-    "bad_content": "the result is not JSON that can be kept; put a text in quotation marks, or leave it empty.",
+    "bad_content": "the result begins like JSON and is none that can be kept; correct it, or leave it empty.",
     "not_a_result": "a result was given for a call that is not said to have happened; remove it, or say that it did.",
     "wrong_hash": "what was typed is not the payload's hash.",
 }
@@ -78,6 +78,6 @@ class RulingClick(Frozen):
         if self.kind is not RulingKind.EXECUTED:
             raise UnfitRuling("not_a_result")
         try:
-            return strict_json.parse(self.content_text)
+            return strict_json.parse_or_text(self.content_text)
         except ValueError:
             raise UnfitRuling("bad_content") from None

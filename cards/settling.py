@@ -35,14 +35,12 @@ _BUTTONS = {
 }
 
 
-def may_retry(frozen: FrozenCall, examined: Examined) -> bool:
-    """Whether the call may be tried again at all."""
-    return frozen.call.retry_safe or examined.did_not_run
+def settling(frozen: FrozenCall, examined: Examined, call: str, wording: Wording) -> Element:
+    """Executed, not executed or once more; each asks why, and asks back what is meant.
 
-
-def settling(frozen: FrozenCall, examined: Examined, wording: Wording) -> Element:
-    """Executed, not executed or once more; each asks why, and asks back what is meant."""
-    retry = may_retry(frozen, examined)
+    call: the call in a line, for who is asked back.
+    """
+    retry = examined.may_retry(frozen)
     kinds = [kind for kind in RulingKind if retry or kind is not RulingKind.RETRY]
     inputs = [
         _input("reason", wording("card.settle_reason"), most=MOST_REASON, required=True),
@@ -50,7 +48,7 @@ def settling(frozen: FrozenCall, examined: Examined, wording: Wording) -> Elemen
     ]
     if retry:
         inputs.append(_hash(wording))
-    buttons = [_button(kind, frozen, examined, wording) for kind in kinds]
+    buttons = [_button(kind, frozen, examined, call, wording) for kind in kinds]
     return {"tag": "form", "name": "settling", "elements": [*inputs, in_a_row(buttons)]}
 
 
@@ -82,7 +80,7 @@ def _hash(wording: Wording) -> Element:
     }
 
 
-def _button(kind: RulingKind, frozen: FrozenCall, examined: Examined, wording: Wording) -> Element:
+def _button(kind: RulingKind, frozen: FrozenCall, examined: Examined, call: str, wording: Wording) -> Element:
     button = _BUTTONS[kind]
     value = {
         "assent": VALUE_VERSION,
@@ -97,6 +95,6 @@ def _button(kind: RulingKind, frozen: FrozenCall, examined: Examined, wording: W
         "type": button.look,
         "form_action_type": "submit",
         "text": plain(wording(button.label)),
-        "confirm": {"title": plain(wording(button.title)), "text": plain(wording(button.meaning))},
+        "confirm": {"title": plain(wording(button.title)), "text": plain(wording(button.meaning, call=call))},
         "behaviors": [{"type": "callback", "value": value}],
     }

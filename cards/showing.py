@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from assent.contracts.decision import Judged
+from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
 from assent.contracts.review import Examined, FrozenCall
@@ -96,3 +97,5 @@ class ReviewShowing(Frozen):
     """Whether a newer card of the same review took this one's place."""
     url: str | None = None
     """Where Temporal shows the review."""
+    operators: tuple[Identity, ...] = ()
+    """Who may settle it."""

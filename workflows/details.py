@@ -86,6 +86,7 @@ def review_page(frozen: FrozenCall, examined: Examined, settled: Settlement | No
         head = f"**{_cell(call.tool)}** was begun, and **whether it took effect is not known**. Do not repeat it."
     rows = {
         "Approval": call.approval_id,
+        "Idempotency key": call.idempotency_key,
         "Also waiting": _also_waiting(examined),
         "Payload": f"{short_hash(call.payload_sha256)}…",
         "Requester": call.requester,
@@ -95,16 +96,56 @@ def review_page(frozen: FrozenCall, examined: Examined, settled: Settlement | No
         "What is known": frozen.error,
         "Probed": f"{frozen.probes} times" if frozen.has_probe else "there is no probe",
     }
-    page = [head, "", *_table(rows), "", "### What the ledger says", ""]
+    page = [head, "", *_table(rows), "", "### What was approved", "", _arguments(frozen)]
+    page += ["### What the ledger says", ""]
     for seen in examined.attempts:
         page += [*_table(_attempt_rows(seen)), ""]
         page += [
             f"- **It ended after all**, at {late.at}: {_cell(late.state)} {_cell(late.content or late.error or '')}"
             for late in seen.late
         ]
-    if settled is None and not all(seen.body_ended for seen in examined.attempts):
-        page += ["", "**The worker that ran it is not known to be dead: the call may still take effect.**"]
+    if settled is None:
+        page += _to_do(frozen, examined)
     return "\n".join(page)
+
+
+def _arguments(frozen: FrozenCall) -> str:
+    """The arguments, the sensitive ones masked."""
+    arguments = json.loads(frozen.call.payload)["arguments"]
+    shown = {name: MASK if name in frozen.sensitive else value for name, value in arguments.items()}
+    return _call(json.dumps(shown, ensure_ascii=False, indent=2), frozen.call.approval_id)
+
+
+def _to_do(frozen: FrozenCall, examined: Examined) -> list[str]:
+    """What an operator does now, with the input of the update, ready to be pasted."""
+    retry = examined.may_retry(frozen)
+    page = ["", "### What to do", ""]
+    if examined.may_go_on:
+        page += ["**The worker that ran it is not known to be dead: the call may still take effect.**", ""]
+    page += [
+        "1. Look into the system that it would have changed: did it happen? Search for the idempotency key.",
+        "2. If it did not happen, make sure that it no longer can.",
+        "3. Send the update `settle` to this workflow, with this as its input; say who you are and how you know it:",
+        "",
+        _block(_update_input(frozen, examined)),
+        "`kind` is `executed`, `not_executed`" + (" or `retry`." if retry else "; it cannot be tried again."),
+        "`content` is the result, if it was executed; leave it out otherwise.",
+    ]
+    if retry:
+        page.append("For a retry, add `payload_hash`: the first 12 characters of the payload's hash.")
+    return page
+
+
+def _update_input(frozen: FrozenCall, examined: Examined) -> str:
+    said = {
+        "kind": "executed",
+        "operator": {"open_id": "ou_…"},
+        "reason": "…",
+        "content": None,
+        "payload_sha256": frozen.call.payload_sha256,
+        "retries": examined.retries,
+    }
+    return json.dumps(said, ensure_ascii=False, indent=2)
 
 
 def _also_waiting(examined: Examined) -> str | None:

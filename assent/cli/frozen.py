@@ -11,11 +11,16 @@ from assent.cli import common, listings, prompts, sentences, tables, typed
 from assent.client.client import Assent
 from assent.contracts.identity import Identity
 from assent.contracts.ruling import Ruled, RuledKind, RulingKind
-from assent.contracts.state import State
 from assent.contracts.values import Surface
 from assent.temporal.door import TemporalDoor
 
 _RULINGS = {"executed": RulingKind.EXECUTED, "not-executed": RulingKind.NOT_EXECUTED, "retry": RulingKind.RETRY}
+
+_QUESTIONS = {
+    RulingKind.EXECUTED: "\nRecord that this call was executed? It cannot be undone. [y/n]: ",
+    RulingKind.NOT_EXECUTED: "\nRecord that it was not executed, and no longer can be? It cannot be undone. [y/n]: ",
+    RulingKind.RETRY: "\nRun this call again, at once and in your name? [y/n]: ",
+}
 
 
 @common.command("frozen")
@@ -33,41 +38,46 @@ async def _frozen(door: TemporalDoor, limit: int) -> common.Answer:
 @click.option("--reason", required=True, help="How it is known, for the record.")
 @click.option(
     "--content",
-    metavar="JSON",
-    callback=typed.read(typed.value),
-    help="The result of what was executed: its JSON, - for stdin, or @file.",
+    metavar="RESULT",
+    callback=typed.read(typed.result),
+    help="The result of what was executed: JSON or a plain text, - for stdin, or @file.",
 )
 @click.option(
     "--hash", "typed_hash", metavar="SHA", help="To try again: the first 12 characters of the payload's hash."
 )
+@click.option("--yes", is_flag=True, help="Settle without being asked, for scripts.")
 async def _settle(
-    door: TemporalDoor, approval_id: str, ruling: str, typed_hash: str | None, **said: Any
+    door: TemporalDoor, approval_id: str, ruling: str, typed_hash: str | None, yes: bool, **said: Any
 ) -> common.Answer:
     """Say what became of a frozen call: it was executed, it was not, or it is to be tried again.
 
-    Look into the system that it would have changed before. To try again, the start of the payload's hash must be
-    typed: with --hash, or when asked for on a terminal.
+    Look into the system that it would have changed first. On a terminal the call is shown, and you are asked; a
+    script says --yes. To try again, the start of the payload's hash must be typed: with --hash, or when asked for.
     """
     kind = _RULINGS[ruling]
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("nobody is here to be asked: what is settled cannot be undone; in a script, say --yes")
     if said["content"] is not None and kind is not RulingKind.EXECUTED:
         raise click.UsageError("--content is the result of what was executed")
     if settled := await door.was_settled(approval_id):
         return _told(Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=settled), approval_id, said["operator"])
-    if (await door.review(approval_id)).may_go_on:
+    review = await door.review(approval_id)
+    needs_hash = kind is RulingKind.RETRY and typed_hash is None
+    if needs_hash and not sys.stdin.isatty():
+        raise click.UsageError("to try again, type the first 12 characters of the payload's hash: --hash SHA")
+    if needs_hash or not yes:
+        tables.print_for_people(tables.frozen_page(await door.state(approval_id), review), to_stderr=True)
+    elif review.may_go_on:
         click.echo(f"assent: {tables.MAY_GO_ON}", err=True)
-    if kind is RulingKind.RETRY and typed_hash is None:
-        typed_hash = await _typed_hash(await door.state(approval_id))
+    if needs_hash:
+        typed_hash = await prompts.ask("\nTo run this again, type the payload's hash as shown above: ")
+    elif not yes and (await prompts.ask(_QUESTIONS[kind])).lower() not in ("y", "yes"):
+        return common.Answer(
+            "Nothing was settled.", {"approval_id": approval_id, "kind": None}, common.Exit.REFUSED, True
+        )
     handle = Assent(door).approval(approval_id)
     ruled = await handle.settle(kind, payload_hash=typed_hash, surface=Surface.COMMAND_LINE, **said)
     return _told(ruled, approval_id, said["operator"])
-
-
-async def _typed_hash(state: State) -> str:
-    """The start of the payload's hash, typed by a person who has seen what would run."""
-    if not sys.stdin.isatty():
-        raise click.UsageError("to try again, type the first 12 characters of the payload's hash: --hash SHA")
-    tables.print_for_people(tables.call_page(state), to_stderr=True)
-    return await prompts.ask("\nTo run this again, type the payload's hash as shown above: ")
 
 
 def _told(ruled: Ruled, approval_id: str, operator: Identity) -> common.Answer:

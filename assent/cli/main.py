@@ -44,6 +44,7 @@ from assent.masking import MASK
 from assent.payload import SHORT_HASH, sha256
 from assent.safe import one_line
 from assent.temporal.door import TemporalDoor
+from assent.temporal.reviews import Review
 
 __all__ = ["Exit", "cli", "frozen", "grants", "inbox", "policy", "main"]
 
@@ -122,12 +123,22 @@ async def _show(door: TemporalDoor, approval_id: str) -> Answer:
     state = await handle.state()
     outcome = await handle.outcome() if state.phase is Phase.CLOSED else None
     settlement = await _settled(door, state)
+    review = await _review(door, state) if state.status is Status.FROZEN and settlement is None else None
     data = {
         **tables.state_data(state),
         "outcome": tables.outcome_data(outcome, state.sensitive) if outcome else None,
         "settlement": settlement.model_dump(mode="json") if settlement else None,
+        "may_retry": review.examined.may_retry(review.frozen) if review else None,
     }
-    return Answer(tables.approval_page(state, outcome, settlement), data)
+    return Answer(tables.approval_page(state, outcome, settlement, review), data)
+
+
+async def _review(door: TemporalDoor, state: State) -> Review | None:
+    """The open question of what became of it, where it can be asked."""
+    try:
+        return await door.review(state.approval_id)
+    except (NotFrozen, Unavailable, ApprovalNotFound):
+        return None
 
 
 async def _settled(door: TemporalDoor, state: State) -> Settlement | None:

@@ -26,6 +26,7 @@ from assent.contracts.status import Phase, Status
 from assent.masking import MASK, Mask
 from assent.payload import argument_values, short_hash
 from assent.safe import one_line
+from assent.temporal.reviews import Review
 
 UNLIMITED = 1_000_000
 """The width of a pipe: nothing is wrapped or cut where no terminal asks for it."""
@@ -111,8 +112,13 @@ def masked(payload: str, sensitive: Sequence[str]) -> dict[str, Any]:
     return {name: MASK if name in sensitive else value for name, value in arguments.items()}
 
 
-def approval_page(state: State, outcome: Outcome | None = None, settlement: Settlement | None = None) -> RenderableType:
-    """One approval: what it is, what would run, what was decided, how it ended."""
+def approval_page(
+    state: State,
+    outcome: Outcome | None = None,
+    settlement: Settlement | None = None,
+    review: Review | None = None,
+) -> RenderableType:
+    """One approval: what it is, what would run, what was decided, how it ended, and how it can be settled."""
     mask = Mask.of(state)
     outcome = mask.outcome(outcome) if outcome else None
     settlement = mask.settlement(settlement) if settlement else None
@@ -122,7 +128,7 @@ def approval_page(state: State, outcome: Outcome | None = None, settlement: Sett
     if outcome is not None:
         parts.append(_result(outcome))
     if state.status is Status.FROZEN:
-        parts.append(_settlement(state.approval_id, settlement))
+        parts.append(_settled(settlement) if settlement else _open(state, review))
     return Group(*parts)
 
 
@@ -190,11 +196,49 @@ def _edit(edit: Edit, sensitive: Sequence[str]) -> RenderableType:
     return _section("Edited; proposed was", facts, _arguments_table(proposed, sensitive))
 
 
-def _settlement(approval_id: str, settlement: Settlement | None) -> RenderableType:
+def frozen_page(state: State, review: Review) -> RenderableType:
+    """A frozen call, for who is about to say what became of it."""
+    return Group(call_page(state), _section("What is known", *_known(state, review)))
+
+
+def _open(state: State, review: Review | None) -> RenderableType:
+    """What is known of a frozen call that nobody has settled, and how it can be."""
+    settle, said = f"assent settle {state.approval_id}", "--as … --reason …"
+    cannot = "not possible: the tool is not retry_safe, and no attempt said that nothing happened"
+    may_retry = review is None or review.examined.may_retry(review.frozen)
+    ways = {
+        "It happened": text(f"{settle} executed {said} --content RESULT"),
+        "It did not, and no longer can": text(f"{settle} not-executed {said}"),
+        "Try it again": text(f"{settle} retry {said}" if may_retry else cannot),
+    }
+    todo = text("Open: look into the system that it would have changed, then say what you found.")
+    known = _known(state, review) if review else []
+    return _section("Settlement", *known, todo, _pairs(ways))
+
+
+def _known(state: State, review: Review) -> list[RenderableType]:
+    """What is known of a frozen call: what to search for at the other end, and what its last attempt left."""
+    review = Review(Mask.of(state).frozen(review.frozen), Mask.of(state).examined(review.examined))
+    frozen, seen = review.frozen, review.examined.attempts[-1] if review.examined.attempts else None
+    facts = {
+        "Idempotency key": text(frozen.call.idempotency_key),
+        "Frozen since": text(_moment(frozen.frozen_at)),
+        "Error": _optional((seen.error if seen else None) or frozen.error),
+        "Worker": _optional(seen.worker if seen else None),
+        "Began": text(_moment(seen.began_at)) if seen and seen.began_at else None,
+        "Ended": text(_moment(seen.ended_at)) if seen and seen.ended_at else None,
+        "Probed": text(f"{frozen.probes} times" if frozen.has_probe else "the tool has no probe"),
+    }
+    late = [
+        text(f"It ended after all, at {_moment(each.at)}: {each.state} {each.content or each.error or ''}".rstrip())
+        for attempt in review.examined.attempts
+        for each in attempt.late
+    ]
+    return [_pairs(facts), *late, *([text(MAY_GO_ON, "bold red")] if review.may_go_on else [])]
+
+
+def _settled(settlement: Settlement) -> RenderableType:
     """What a frozen call turned out to be."""
-    if settlement is None:
-        ways = f"assent settle {approval_id} executed|not-executed|retry --as … --reason …"
-        return _section("Settlement", text("Open: find out whether it took effect, then"), text(ways))
     facts = _pairs(
         {
             "Found": text(happened(settlement) + (", after it was tried again" if settlement.retried else "")),

@@ -43,6 +43,11 @@ def value(given: str) -> Any:
     return strict_json.parse(_text_of(given))
 
 
+def result(given: str) -> Any:
+    """JSON, or a plain text."""
+    return strict_json.parse_or_text(_text_of(given))
+
+
 def _text_of(given: str) -> str:
     """The text itself, or what `-` (standard input) or `@file` stands for."""
     if given == "-":

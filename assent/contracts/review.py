@@ -113,6 +113,15 @@ class Examined(Frozen):
     told: bool = False
     """Whether everybody has been told what was settled."""
 
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the tool's own code is not known to have ended, so that the call may still take effect."""
+        return not self.attempts or not all(seen.body_ended for seen in self.attempts)
+
+    def may_retry(self, frozen: FrozenCall) -> bool:
+        """Whether the call may be tried again at all."""
+        return frozen.call.retry_safe or self.did_not_run
+
 
 class Telling(Frozen):
     """Input of *tell*: whose frozen call was settled, and how far telling those who waited has come."""

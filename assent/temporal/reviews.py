@@ -50,7 +50,7 @@ class Review(NamedTuple):
     @property
     def may_go_on(self) -> bool:
         """Whether the tool's own code is not known to have ended, so that the call may still take effect."""
-        return not self.examined.attempts or not all(seen.body_ended for seen in self.examined.attempts)
+        return self.examined.may_go_on
 
 
 class TemporalReviews:

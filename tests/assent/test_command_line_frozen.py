@@ -21,6 +21,7 @@ from tests.support.tools import marks
 from tests.support.waiting import until
 
 AS_OPERATOR = ("--as", str(OPERATOR), "--reason", "it is in the books")
+IN_A_SCRIPT = (*AS_OPERATOR, "--yes")
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +57,16 @@ async def test_frozen_calls_are_listed_with_their_age(assent: CommandLine, tmp_p
 async def test_executed_settles_with_its_content_and_is_shown(assent: CommandLine, tmp_path: Path) -> None:
     handle = await frozen(assent, tmp_path / "m")
     before = await assent("show", handle.id)
-    assert f"assent settle {handle.id} executed|not-executed|retry" in before.out.partition("Settlement")[2]
-    settled = await assent("settle", handle.id, "executed", *AS_OPERATOR, "--content", '{"账": 7}')
+    todo, key = before.out.partition("Settlement")[2], (await handle.state()).idempotency_key
+    assert re.search(
+        rf"^ +It happened +assent settle {handle.id} executed --as … --reason … --content RESULT$", todo, re.MULTILINE
+    )
+    assert re.search(
+        rf"^ +It did not, .* +assent settle {handle.id} not-executed --as … --reason …$", todo, re.MULTILINE
+    )
+    assert re.search(r"^ +Try it again +not possible: the tool is not retry_safe", todo, re.MULTILINE)
+    assert re.search(rf"^ +Idempotency key +{key}$", todo, re.MULTILINE)
+    settled = await assent("settle", handle.id, "executed", *IN_A_SCRIPT, "--content", '{"账": 7}')
     assert (settled.code, settled.out, settled.err) == (0, "Settled: it was executed.\n", "")
     people, programs = await asyncio.gather(assent("show", handle.id), assent("show", handle.id, "--json"))
     section = people.out.partition("Settlement")[2]
@@ -72,7 +81,7 @@ async def test_executed_settles_with_its_content_and_is_shown(assent: CommandLin
 
 async def test_programs_read_what_became_of_a_ruling(assent: CommandLine, tmp_path: Path) -> None:
     handle = await frozen(assent, tmp_path / "m")
-    settle = ("settle", handle.id, "not-executed", *AS_OPERATOR, "--json")
+    settle = ("settle", handle.id, "not-executed", *IN_A_SCRIPT, "--json")
     first, late = await assent(*settle), await assent(*settle)
     assert (first.code, first.data["kind"], first.data["approval_id"]) == (0, "settled", handle.id)
     assert (late.code, late.data["kind"]) == (1, "already_settled")
@@ -82,22 +91,23 @@ async def test_programs_read_what_became_of_a_ruling(assent: CommandLine, tmp_pa
 async def test_what_may_still_run_is_said_before_it_is_settled(assent: CommandLine, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     handle = await frozen(assent, tmp_path / "m", "hangs", gate=str(gate))
-    settled = await assent("settle", handle.id, "executed", *AS_OPERATOR)
+    settled = await assent("settle", handle.id, "executed", *IN_A_SCRIPT, "--content", "wire 4711, see the bank")
     gate.touch()
     assert settled.code == 0
     assert "not known to be dead" in settled.err
+    assert (await handle.settlement()).content == "wire 4711, see the bank"
 
 
 async def test_what_is_not_frozen_or_not_known_is_not_found(assent: CommandLine, tmp_path: Path) -> None:
     pending = await assent.pending(tmp_path / "m")
     for finished in await asyncio.gather(
-        assent("settle", pending.id, "executed", *AS_OPERATOR),
-        assent("settle", "nobody-asked", "retry", *AS_OPERATOR, "--hash", "0" * 12),
+        assent("settle", pending.id, "executed", *IN_A_SCRIPT),
+        assent("settle", "nobody-asked", "retry", *IN_A_SCRIPT, "--hash", "0" * 12),
     ):
         assert (finished.code, finished.out) == (4, "")
         assert "is not frozen; nothing was changed" in finished.err
     unreachable = await assent(
-        "settle", pending.id, "executed", *AS_OPERATOR, TEMPORAL_ADDRESS=f"127.0.0.1:{servers.free_port()}"
+        "settle", pending.id, "executed", *IN_A_SCRIPT, TEMPORAL_ADDRESS=f"127.0.0.1:{servers.free_port()}"
     )
     assert unreachable.code == 5
 
@@ -109,13 +119,33 @@ async def test_what_is_not_frozen_or_not_known_is_not_found(assent: CommandLine,
         (("executed", "--as", "open_id:ou_1"), "--reason"),
         (("executed", "--reason", "so"), "--as"),
         (("executed", *AS_OPERATOR, "--content", "{"), "not JSON"),
-        (("not-executed", *AS_OPERATOR, "--content", "1"), "--content is the result"),
+        (("not-executed", *IN_A_SCRIPT, "--content", "1"), "--content is the result"),
+        (("executed", *AS_OPERATOR), "in a script, say --yes"),
+        (("retry", *AS_OPERATOR, "--hash", "0" * 12), "in a script, say --yes"),
     ],
 )
 async def test_a_mistake_is_named_and_nothing_is_sent(assent: CommandLine, options: tuple[str, ...], said: str) -> None:
     finished = await assent("settle", "any", *options)
     assert (finished.code, finished.out) == (2, "")
     assert said in finished.err
+
+
+# Asked on a terminal
+
+
+async def test_a_person_is_shown_the_call_and_asked_before_anything_is_settled(
+    assent: CommandLine, tmp_path: Path
+) -> None:
+    handle = await frozen(assent, tmp_path / "m")
+    settle = ("settle", handle.id, "not-executed", *AS_OPERATOR)
+    for answer, code in (("n", 1), ("yes", 0)):
+        async with on_terminal(assent, *settle) as (terminal, process):
+            await asked(terminal, await handle.state(), "was not executed, and no longer can be?")
+            assert await assent.service.ledger.settlement(handle.id) is None
+            terminal.send(answer)
+            assert await asyncio.wait_for(process.wait(), 300) == code
+            assert ("Nothing was settled." in terminal.seen()) == (answer == "n")
+    assert (await handle.settlement()).kind == "not_executed"
 
 
 # Trying again
@@ -126,7 +156,7 @@ async def test_a_script_does_not_try_again_without_the_hash_nor_without_certaint
 ) -> None:
     handle = await frozen(assent, tmp_path / "m")
     typed = str((await handle.state()).payload_sha256)[:12]
-    retry = ("settle", handle.id, "retry", *AS_OPERATOR)
+    retry = ("settle", handle.id, "retry", *IN_A_SCRIPT)
     without, not_certain = await asyncio.gather(assent(*retry), assent(*retry, "--hash", typed))
     assert (without.code, "--hash" in without.err) == (2, True)
     assert (not_certain.code, "not certain" in not_certain.err) == (1, True)
@@ -153,11 +183,11 @@ async def test_a_person_who_thinks_better_of_it_leaves_with_ctrl_c(assent: Comma
     assert marks(tmp_path / "m") == 1
 
 
-async def asked(terminal: Terminal, state: State) -> None:
+async def asked(terminal: Terminal, state: State, question: str = "type the payload's hash") -> None:
     """Wait until the question is there, below everything that it is about."""
 
     async def there() -> bool:
-        return "type the payload's hash" in terminal.seen()
+        return question in terminal.seen()
 
     await until(there)
     for shown in (state.tool, "path", str(state.payload_sha256)[:12]):

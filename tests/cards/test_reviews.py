@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
 from assent.contracts.review import Examined, SeenAttempt
 from assent.contracts.ruling import RulingKind, Settlement
@@ -72,10 +73,28 @@ def test_an_open_review_tells_all_that_is_known() -> None:
     assert "hunter2" not in review_card(review(), WORDING)
 
 
-def test_the_arguments_of_a_review_are_folded() -> None:
-    [folded] = [each for each in shown(review())["body"]["elements"] if each["tag"] == "collapsible_panel"]
-    assert folded["expanded"] is False
-    assert {"acme", "120.5"} <= set(plain_texts(folded))
+def test_the_arguments_of_a_review_stand_open() -> None:
+    [panel] = [each for each in shown(review())["body"]["elements"] if each["tag"] == "collapsible_panel"]
+    assert panel["expanded"] is True
+    assert {"acme", "120.5"} <= set(plain_texts(panel))
+
+
+def test_the_operators_are_notified_as_long_as_it_is_open_and_can_search_for_its_key() -> None:
+    operators = (Identity(open_id="ou_olga"), Identity(union_id="on_omar"))
+    found = said(shown(review(operators=operators)))
+    assert "<at id=ou_olga></at>" in found
+    assert plan().idempotency_key in found
+    for settled in (review(operators=operators, settlement=SETTLED), review(operators=operators, replaced=True)):
+        assert "<at " not in said(shown(settled))
+
+
+@pytest.mark.parametrize("language", ["en_us", "zh_cn"])
+def test_whoever_settles_is_asked_back_about_this_call(language: str) -> None:
+    found = shown(review(None, ENDED, did_not_run=True))
+    for kind in ("executed", "not_executed", "retry"):
+        asked = buttons(found)[kind]["confirm"]["text"]["i18n_content"][language]
+        assert "send_invoice" in asked
+        assert "acme" in asked
 
 
 def test_what_a_review_cannot_hold_is_said_to_be_in_the_conversation() -> None:

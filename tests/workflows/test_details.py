@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from assent.contracts.review import Examined
+from assent.contracts.ruling import Ruling
 from assent.contracts.state import State
 from assent.contracts.status import Phase
 from assent.payload import canonical_payload
@@ -84,3 +85,16 @@ def test_a_sensitive_value_is_masked_wherever_it_is_repeated() -> None:
         page = review_page(cold, known, settlement)
         assert secret not in page
         assert "•••" in page
+
+
+def test_a_review_shows_the_arguments_and_what_to_do_with_the_update_ready_to_paste() -> None:
+    cold = frozen(plan({"to": "acme", "amount": "120.50"}))
+    page = review_page(cold, Examined(retries=2), None)
+    arguments, update = (json.loads(part.removeprefix("json")) for part in page.split("````")[1::2])
+    assert arguments == {"to": "acme", "amount": "120.50"}
+    ruling = Ruling.model_validate(update)
+    assert (ruling.kind, ruling.payload_sha256, ruling.retries) == ("executed", cold.call.payload_sha256, 2)
+    assert "the update `settle`" in page
+    assert "it cannot be tried again" in page
+    assert "add `payload_hash`" in review_page(cold, Examined(did_not_run=True), None)
+    assert "What to do" not in review_page(cold, Examined(), settled("it is in the books"))

@@ -33,6 +33,9 @@ class Reason:
 # A decision that cannot be taken
 
 CHANGED = Reason("arguments were changed in the form: approve with these changes, or put them back")
+TOO_FEW = Reason(
+    "too few people would be left who can approve: leave it to somebody who is no approver of this call yet"
+)
 
 
 ALL: dict[str, Reason] = {name.lower(): each for name, each in list(globals().items()) if isinstance(each, Reason)}

@@ -37,7 +37,6 @@ _TOO_OFTEN = f"its arguments were changed {_MOST_EDITS} times: have it proposed 
 _OUTSIDE = "it is left to somebody of this company: leave tenant_key out"
 _PASSED_ON = f"it was left to others {_MOST_DELEGATIONS} times: somebody has to decide it"
 _CALLS_IN = "an approval is left to somebody else: say to whom, and not to yourself or to who asked for the call"
-_TOO_FEW = "too few people would be left who can approve: leave it to somebody who is no approver of this call yet"
 _NOTHING_TO_EDIT = "there is nothing to edit in a result"
 
 
@@ -181,7 +180,7 @@ def _problem(approval: Planned, decision: Decision, actor: Identity) -> str | No
     is_excluded = panel.group(plan).exclude_requester and to.may_be(plan.requester)
     if panel.has_approved(to) or is_excluded:
         return _CALLS_IN
-    return None if panel.delegate(actor, to).can_still_pass(plan) else _TOO_FEW
+    return None if panel.delegate(actor, to).can_still_pass(plan) else reasons.TOO_FEW()
 
 
 def _crowded(approval: Planned, decision: Decision) -> str | None:

@@ -254,8 +254,8 @@ def _cards(record: Record) -> list[Message]:
 
 @contextmanager
 def prompt() -> Iterator[None]:
-    """Be quick where the workflow's own task waits."""
-    if activity.in_activity() and activity.info().is_local:
+    """Be quick where a workflow's own task waits, or others on our own queue."""
+    if activity.in_activity() and activity.info().task_queue == names.APPROVALS_QUEUE:
         with hurried():
             yield
     else:

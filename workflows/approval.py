@@ -135,7 +135,10 @@ class ApprovalWorkflow:
 
     async def _agreed(self, approval: OpenApproval, deliveries: Deliveries) -> bool:
         """Whether enough people agree, or nobody needs to; waits for a decision, a withdrawal or the deadline."""
-        waiting = Waiting(approval, deliveries, self._continue_as_new, self._describe)
+        since = workflow.info().start_time
+        if not approval.plan.asks_nobody and not approval.state.wait_is_over:
+            await deliveries.send_first(since)
+        waiting = Waiting(approval, deliveries, self._continue_as_new, self._describe, since=since)
         while not approval.plan.asks_nobody:
             if not await waiting.until(lambda state: state.wait_is_over):
                 why = _NO_CARD if core.is_missing(approval.state) else None
@@ -193,8 +196,11 @@ class ApprovalWorkflow:
         self._show(Phase.REVIEWING)
         if not result.cards.generation:
             await deliveries.show_result_waits()
+        since = workflow.now()
         deliveries = Deliveries(approval, self._bundle)
-        waiting = Waiting(approval, deliveries, self._continue_as_new, self._describe)
+        if result.decision is None:
+            await deliveries.send_first(since)
+        waiting = Waiting(approval, deliveries, self._continue_as_new, self._describe, since=since)
         await waiting.until(lambda state: state.result is None or state.result.decision is not None)
         deliveries.stop()
         result = approval.state.result or result

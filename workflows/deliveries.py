@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from collections.abc import Coroutine
+from datetime import datetime, timedelta
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -14,7 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from assent.steps import DELIVER, SHOW
     from workflows.bundle_member import BundleMember
     from workflows.open_approval import OpenApproval
-    from workflows.steps import AT_ONCE, LOCAL, ONCE, OUTBOUND, take, try_to
+    from workflows.steps import AT_ONCE, HERE, LOCAL, ONCE, OUTBOUND, Where, take, try_to
 
 _NOTICEABLE = timedelta(milliseconds=1500)
 """How long a call may run before its card says that it runs; most have ended by then, and show that instead."""
@@ -29,30 +31,31 @@ class Deliveries:
         self._sending: list[asyncio.Task[None]] = []
         self._showing: asyncio.Task[None] | None = None
         self._is_stopped = False
-        self._local_steps = 0
 
-    @property
-    def take_local_steps(self) -> bool:
-        """Whether some are just sent within the workflow's own task."""
-        return self._local_steps > 0
+    async def send_first(self, now: datetime) -> None:
+        """Send what is due before the wait begins, within the workflow's own task; a slow Feishu is left to others."""
+        approval = self._approval
+        approval.state, deliveries = core.send(approval.state, now)
+        tries = await asyncio.gather(*(self._try(each, LOCAL) for each in deliveries))
+        for delivery, delivered in zip(deliveries, tries, strict=True):
+            if delivered is None:
+                self._start(self._send_patiently(delivery))
+            else:
+                self._arrived(delivery, delivered)
 
-    @property
-    def are_due(self) -> bool:
+    def are_due(self, now: datetime) -> bool:
         """Whether the cards lag behind, and nobody is about to change that."""
-        return self._showing is None and core.is_behind(self._approval.state, workflow.now())
+        return self._showing is None and core.is_behind(self._approval.state, now)
 
-    def start_what_is_due(self) -> None:
+    def start_what_is_due(self, now: datetime) -> None:
         """Send the cards that are due, and have those that are there say how far the approvers have come."""
         approval = self._approval
-        approval.state, deliveries = core.send(approval.state, workflow.now())
-        self._local_steps += len(deliveries)
+        approval.state, deliveries = core.send(approval.state, now)
         for delivery in deliveries:
-            task = asyncio.create_task(self._send(delivery))
-            self._sending.append(task)
-            task.add_done_callback(self._sending.remove)
-        if not self.are_due:
+            self._start(self._send(delivery))
+        if not self.are_due(now):
             return
-        approval.state, revision = core.show(approval.state, workflow.now())
+        approval.state, revision = core.show(approval.state, now)
         if revision is not None:
             self._bundle.tell(core.member(approval.state))
             if core.has_cards(approval.state):
@@ -64,25 +67,37 @@ class Deliveries:
         finally:
             self._showing = None
 
+    def _start(self, sending: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(sending)
+        self._sending.append(task)
+        task.add_done_callback(self._sending.remove)
+
     async def _send(self, delivery: Delivery) -> None:
+        delivered = await self._try(delivery, HERE)
+        if delivered is not None:
+            self._arrived(delivery, delivered)
+        elif not self._is_stopped:
+            await self._send_patiently(delivery)
+
+    async def _try(self, delivery: Delivery, where: Where) -> Delivered | None:
+        """Send it; None if Feishu does not take it at once."""
         try:
-            delivered = await self._deliver(delivery)
+            return await take(DELIVER, delivery, where, within=AT_ONCE, retry=ONCE)
+        except FailureError:
+            return None
+
+    async def _send_patiently(self, delivery: Delivery) -> None:
+        try:
+            delivered = await take(DELIVER, delivery, OUTBOUND)
         except FailureError:
             return  # the approval is over
+        self._arrived(delivery, delivered)
+
+    def _arrived(self, delivery: Delivery, delivered: Delivered) -> None:
         approval = self._approval
         approval.becomes(core.arrive, delivery.kind, delivered, workflow.now())
         if not core.are_on_their_way(approval.state):
             self._bundle.tell(core.member(approval.state))
-
-    async def _deliver(self, delivery: Delivery) -> Delivered:
-        try:
-            return await take(DELIVER, delivery, LOCAL, within=AT_ONCE, retry=ONCE)
-        except FailureError:
-            if self._is_stopped:
-                raise
-        finally:
-            self._local_steps -= 1
-        return await take(DELIVER, delivery, OUTBOUND)
 
     def stop(self) -> None:
         """The wait is over: what was not sent is not sent any more."""

@@ -26,8 +26,8 @@ Result = TypeVar("Result")
 SOON = timedelta(seconds=10)
 """How long an outcome may be held back so that it is in the ledger, or on its cards, before anyone sees it."""
 AT_ONCE = timedelta(seconds=4)
-"""How long a step that talks to Feishu may hold the workflow's task. It leaves by itself when Feishu has not answered
-within a second; this is for a ledger or a machine that is slower still."""
+"""How long a step that talks to Feishu may hold the workflow's task, or a place on our own queue. It leaves by itself
+when Feishu has not answered within a second; this is for a ledger or a machine that is slower still."""
 TO_RECORD = timedelta(seconds=40)
 """How long a tool's attempt may take beyond the tool itself, to claim and to record."""
 
@@ -41,9 +41,10 @@ class Where(Enum):
     """Where a step runs."""
 
     LOCAL = "in the workflow's own task: short and harmless to repeat, and no event of its own"
-    """No timer may run beside it. Where a query splits the task just as the step ends, the timer's start is in history
-    and what the step's answer did to it comes with the next task; a replay sees both in one, leaves the timer out
-    altogether, and no longer fits the history."""
+    """Only where nothing goes on beside it: before the wait for people, and after it. Where a query splits the task
+    just as a local step ends, what runs beside it is in history with the one task, and what the step's answer did to
+    that with the next; a replay sees both in one, and no longer fits the history. For the same reason nothing is
+    decided by `workflow.now()` right after it."""
     HERE = "on our own queue: in history before its effect is seen"
     OUTBOUND = "on the queue of what waits for Feishu or an agent, where it holds up nobody but its like"
 

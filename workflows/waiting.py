@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
@@ -18,10 +18,12 @@ with workflow.unsafe.imports_passed_through():
     from assent.steps import WEIGH, WRITE_AUDIT
     from workflows.deliveries import Deliveries
     from workflows.open_approval import OpenApproval
-    from workflows.steps import AT_ONCE, LOCAL, ONCE, OUTBOUND, take
+    from workflows.steps import AT_ONCE, HERE, ONCE, OUTBOUND, take
 
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=1), timedelta(minutes=5)
 """How long a ledger that cannot be reached is left alone."""
+_A_MOMENT = timedelta(milliseconds=1)
+"""What is overdue is due by a timer, too: then history tells it."""
 
 
 class Waiting:
@@ -33,14 +35,17 @@ class Waiting:
         deliveries: Deliveries,
         continue_as_new: Callable[[], None],
         describe: Callable[[], None],
+        *,
+        since: datetime,
     ) -> None:
+        """Since when it is waited for: a time that history tells, unlike `workflow.now()` right after a local step."""
         self._approval = approval
         self._deliveries = deliveries
         self._continue_as_new = continue_as_new
         self._describe = describe
         self._described = approval.state
         self._asking: asyncio.Task[None] | None = None
-        self._asks_locally = False
+        self._now = since
 
     async def until(self, is_over: Callable[[Planned], bool]) -> bool:
         """Wait until it is over; False if the time for it passed before."""
@@ -63,24 +68,18 @@ class Waiting:
             if _history_is_long():
                 self._continue_as_new()
             self._ask_if_due()
-            now = workflow.now()
-            if now >= core.ends_at(approval.state):
+            if self._now >= core.ends_at(approval.state):
                 return False
-            approval.becomes(core.call_others, now)
-            self._deliveries.start_what_is_due()
-            if self._takes_local_steps:
-                await workflow.wait_condition(lambda: not self._takes_local_steps or is_over(approval.state))
-                continue  # see `steps.LOCAL`: no timer runs beside a local step
-            left = core.wakes_at(approval.state, now) - now
-            await self._something_new(is_over, min(left, pause) if core.has_news(approval.state) else left)
+            approval.becomes(core.call_others, self._now)
+            self._deliveries.start_what_is_due(self._now)
+            wakes_at = core.wakes_at(approval.state, self._now)
+            if core.has_news(approval.state):
+                wakes_at = min(wakes_at, self._now + pause)
+            await self._something_new(is_over, wakes_at)
         return True
 
-    @property
-    def _takes_local_steps(self) -> bool:
-        return self._asks_locally or self._deliveries.take_local_steps
-
-    async def _something_new(self, is_over: Callable[[Planned], bool], timeout: timedelta) -> None:
-        """Wait for the end, for something to write down, show or ask, for a long history, or for the timeout."""
+    async def _something_new(self, is_over: Callable[[Planned], bool], wakes_at: datetime) -> None:
+        """Wait for the end, for something to write down, show or ask, for a long history, or until something is due."""
         approval, backlog = self._approval, len(self._approval.state.notes.unwritten)
         was_indexed = approval.state.is_indexed
         try:
@@ -89,20 +88,20 @@ class Waiting:
                     is_over(approval.state)
                     or len(approval.state.notes.unwritten) > backlog
                     or (was_indexed and not approval.state.is_indexed)
-                    or self._deliveries.are_due
+                    or self._deliveries.are_due(self._now)
                     or (approval.state.asking is not None and self._asking is None)
                     or _history_is_long()
                 ),
-                timeout=timeout,
+                timeout=max(wakes_at - workflow.now(), _A_MOMENT),
             )
+            self._now = workflow.now()
         except TimeoutError:
-            return
+            self._now = max(workflow.now(), wakes_at)
 
     # Questions to the outside
 
     def _ask_if_due(self) -> None:
         if self._approval.state.asking is not None and self._asking is None:
-            self._asks_locally = True
             self._asking = asyncio.create_task(self._ask(self._approval.state.asking))
 
     async def _ask(self, decision: Decision) -> None:
@@ -110,12 +109,7 @@ class Waiting:
         approval = self._approval
         try:
             question = core.question(approval.state, decision, workflow.now())
-            try:
-                answered = await weigh_at_once(question)
-            finally:
-                self._asks_locally = False
-            if answered is None:
-                answered = await weigh_patiently(question, core.ends_at(approval.state) - workflow.now())
+            answered = await weigh(question, core.ends_at(approval.state) - workflow.now())
             if answered is not None:
                 approval.becomes(core.answer, decision, answered, workflow.now())
         finally:
@@ -127,25 +121,20 @@ class Waiting:
         approval = self._approval
         batch = core.batch(approval.state)
         try:
-            await take(WRITE_AUDIT, batch, LOCAL, within=timedelta(seconds=2))
+            await take(WRITE_AUDIT, batch, HERE, within=timedelta(seconds=5))
         except FailureError:
             return False
         approval.becomes(core.write_batch, batch, workflow.now())
         return True
 
 
-async def weigh_at_once(question: Weighing) -> Weighed | None:
-    """Ask outside; None if nobody answers at once."""
+async def weigh(question: Weighing, within: timedelta) -> Weighed | None:
+    """Ask outside, first for an answer at once; None if nobody could answer in time."""
     try:
-        return await take(WEIGH, question, LOCAL, within=AT_ONCE, retry=ONCE)
+        return await take(WEIGH, question, HERE, within=AT_ONCE, retry=ONCE)
     except FailureError:
-        return None
-
-
-async def weigh_patiently(question: Weighing, within: timedelta) -> Weighed | None:
-    """Ask outside; None if nobody could answer in time."""
-    if within <= timedelta(0):
-        return None
+        if within <= timedelta(0):
+            return None
     try:
         return await take(WEIGH, question, OUTBOUND, within=within)
     except FailureError:
@@ -158,7 +147,7 @@ async def outsiders(approval: OpenApproval) -> tuple[Identity, ...] | None:
     within = plan.deadline + plan.start_within - workflow.now()
     found: list[Identity] = []
     for question in core.questions_before_call(approval.state, workflow.now()):
-        answered = await weigh_at_once(question) or await weigh_patiently(question, within)
+        answered = await weigh(question, within)
         if answered is None:
             return None
         found += answered.outsiders

@@ -16,8 +16,10 @@ import workflows
 from activities.feishu.client import Feishu
 from assent import ApprovalHandle, Identity, names
 from assent.types import State
+from ledger import Ledger
 from tests.support import servers
 from tests.support.feishu_service import REQUESTER, FeishuService, open_feishu_service
+from tests.support.waiting import until
 from tests.support.web import TENANT
 
 MEMBERS = """
@@ -25,7 +27,23 @@ MEMBERS = """
 name = "members"
 tools = ["mark"]
 approvers = {chat = "oc_team", threshold = 2}
+
+[[rule]]
+name = "one member"
+tools = ["looked_at"]
+approvers = {chat = "oc_team"}
 """
+REMINDING = """
+[[rule]]
+name = "reminding"
+tools = ["mark"]
+approvers = {people = ["open_id:ou_approver"]}
+remind_after = 0.3
+escalate_after = 0.6
+escalate_to = ["open_id:ou_operator"]
+"""
+PEOPLE = [Identity(open_id=f"ou_{name}", tenant_key=TENANT) for name in ("requester", "approver")]
+STRANGER = Identity(open_id="ou_stranger", tenant_key=TENANT)
 
 
 @pytest.fixture(scope="module")
@@ -55,32 +73,86 @@ async def asked_all_the_time(feishu: FeishuService, handle: ApprovalHandle) -> A
         await asyncio.gather(*asking, return_exceptions=True)
 
 
-def slow(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """What Feishu is asked takes a moment, so that questions come in between."""
-    at_once = getattr(Feishu, name)
+def slow(monkeypatch: pytest.MonkeyPatch, of: type, name: str) -> None:
+    """What is asked there takes a moment, so that questions come in between."""
+    at_once = getattr(of, name)
 
-    async def later(self: Feishu, *given: Any, **more: Any) -> Any:
+    async def later(self: Any, *given: Any, **more: Any) -> Any:
         await asyncio.sleep(0.05)  # not a wait for anything: this is how long it takes
         return await at_once(self, *given, **more)
 
-    monkeypatch.setattr(Feishu, name, later)
+    monkeypatch.setattr(of, name, later)
+
+
+async def sealed_result(feishu: FeishuService, handle: ApprovalHandle) -> str:
+    """Wait until the result waits to be released."""
+
+    async def result() -> str | None:
+        return (await feishu.service.as_it_stands(handle)).result_sha256
+
+    await until(result)
+    return await result() or ""
+
+
+def is_escalated(state: State) -> bool:
+    return state.progress is not None and bool(state.progress.called)
+
+
+async def replays(feishu: FeishuService, handle: ApprovalHandle) -> bool:
+    workflow = feishu.service.client.get_workflow_handle(names.approval_workflow(handle.id))
+    replayer = Replayer(workflows=workflows.ALL, data_converter=pydantic_data_converter)
+    replayed = await replayer.replay_workflow(await workflow.fetch_history(), raise_on_replay_failure=False)
+    return replayed.replay_failure is None
 
 
 @pytest.mark.parametrize("step", ["members", "send"])
 async def test_a_history_with_questions_in_the_middle_of_a_step_replays(
     feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    slow(monkeypatch, step)
-    people = [Identity(open_id=f"ou_{name}", tenant_key=TENANT) for name in ("requester", "approver")]
-    replayer = Replayer(workflows=workflows.ALL, data_converter=pydantic_data_converter)
+    slow(monkeypatch, Feishu, step)
     async with feishu.service.policy(MEMBERS):
         for _ in range(6):
             handle = await feishu.ask(tmp_path, "mark", requester=REQUESTER)
             async with asked_all_the_time(feishu, handle):
                 seen = (await handle.state()).payload_sha256
-                for person in people:
+                for person in PEOPLE:
                     assert (await handle.decide("approve", actor=person, payload_sha256=seen)).kind == "accepted"
                 assert (await handle.outcome()).status == "executed"
-            workflow = feishu.service.client.get_workflow_handle(names.approval_workflow(handle.id))
-            replayed = await replayer.replay_workflow(await workflow.fetch_history(), raise_on_replay_failure=False)
-            assert replayed.replay_failure is None
+            assert await replays(feishu, handle)
+
+
+async def test_a_decision_about_a_result_whose_card_is_still_on_its_way_replays(
+    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with feishu.service.policy(MEMBERS):
+        for _ in range(3):
+            with monkeypatch.context() as patched:
+                handle = await feishu.ask(tmp_path, "looked_at", requester=REQUESTER)
+                seen = (await handle.state()).payload_sha256
+                for of, step in ((Feishu, "send"), (Feishu, "patch"), (Feishu, "members"), (Ledger, "append")):
+                    slow(patched, of, step)
+                await handle.decide("approve", actor=PEOPLE[1], payload_sha256=seen)
+                async with asked_all_the_time(feishu, handle):
+                    result = await sealed_result(feishu, handle)
+                    await handle.decide("approve", actor=PEOPLE[1], payload_sha256=result, stage="result")
+                    assert (await handle.outcome()).status == "executed"
+                assert await replays(feishu, handle)
+
+
+async def test_reminders_that_come_due_between_refusals_and_questions_replay(
+    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow(monkeypatch, Ledger, "append")
+
+    async def clicked(handle: ApprovalHandle) -> None:
+        seen = (await handle.state()).payload_sha256
+        async with asked_all_the_time(feishu, handle):
+            while not is_escalated(await handle.state()):
+                await handle.decide("approve", actor=STRANGER, payload_sha256=seen)
+            await handle.cancel()
+            assert (await handle.outcome()).status == "cancelled"
+        assert await replays(feishu, handle)
+
+    async with feishu.service.policy(REMINDING):
+        handles = [await feishu.ask(tmp_path, "mark", requester=REQUESTER) for _ in range(2)]
+        await asyncio.gather(*(clicked(each) for each in handles))

@@ -21,7 +21,7 @@ from activities.bodies import Body, Raised, TimedOut
 from activities.policy import PolicyInForce, effective_now
 from assent import names
 from assent.content import Content, describe
-from assent.contracts.execute import Report, ReportKind, ToolCall
+from assent.contracts.execute import PlannedCall, Report, ReportKind, ToolCall
 from assent.contracts.plan import Plan
 from assent.contracts.status import Status
 from assent.payload import payload_arguments, sha256
@@ -37,12 +37,6 @@ RECORDING_LIMIT = timedelta(seconds=20)
 """How long the ledger is asked again to record an end before that end counts as unknown."""
 PROBE_LIMIT = timedelta(seconds=10)
 MAX_URL_CHARACTERS = 4000
-_PLANNED = (
-    *("tool", "scope_key", "manifest_sha256", "requester", "retry_safe", "attempts", "timeout"),
-    "permission",
-)
-"""What the call must share with the ledger's plan, beside the payload."""
-
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
 _probe_result: TypeAdapter[ProbeResult] = TypeAdapter(ProbeResult)
@@ -70,22 +64,22 @@ class ToolActivities:
             _log.warning("%d tools still run, and are left: how they end will not be known", len(self._late))
 
     @activity.defn(name=names.EXECUTE)
-    async def execute(self, call: ToolCall) -> Report:
+    async def execute(self, named: PlannedCall) -> Report:
         """Run one consented call at most once, and say only what is certain of it."""
         async with _heartbeat():
             try:
-                return await _uncancelled(self._execute(call))
+                return await _uncancelled(self._execute(named))
             except _Refused as refusal:
                 return Report(kind=ReportKind.NOT_BEGUN, reason=str(refusal))
 
     @activity.defn(name=names.PROBE)
-    async def probe(self, call: ToolCall) -> Report:
+    async def probe(self, named: PlannedCall) -> Report:
         """Ask the tool's own probe what became of a call. Only a clear "executed" changes anything here.
 
         "Not executed" means that it has not and no longer can. That it no longer can must be certain before the probe
         looks: what ended while it looked may have taken effect right after.
         """
-        tool, arguments, _ = await self._check(call)
+        tool, arguments, call, _ = await self._check(named)
         assert tool.probe is not None, "the manifest says that there is a probe"
         before = await self._ledger.begun(call.consent)
         async with _heartbeat():
@@ -102,10 +96,10 @@ class ToolActivities:
         kind = ReportKind.NOT_EXECUTED if certain else ReportKind.UNKNOWN
         return Report(kind=kind, reason=f"the probe answered {result.answer}", attempts=before.attempts)
 
-    async def _execute(self, call: ToolCall) -> Report:
-        may_start = _may_start(call)
+    async def _execute(self, named: PlannedCall) -> Report:
+        may_start = _may_start(named)
         try:
-            tool, arguments, plan = await self._check(call)
+            tool, arguments, call, plan = await self._check(named)
             holder = _holder(tool)
             beginning = await self._begin(call, holder, may_start, partial(self._check_policy, call, tool, plan))
         except (_Refused, ApplicationError):
@@ -133,22 +127,22 @@ class ToolActivities:
             raise ApplicationError(unknown, type="AttemptUnknown", category=ApplicationErrorCategory.BENIGN)
         return report
 
-    async def _check(self, call: ToolCall) -> tuple[Tool, dict[str, Any], Plan]:
+    async def _check(self, named: PlannedCall) -> tuple[Tool, dict[str, Any], ToolCall, Plan]:
         """Refuse whatever is not, byte for byte, what was shown and approved."""
+        plan = await self._ledger.plan(named.approval_id, named.payload_sha256)
+        if plan is None:
+            raise _Refused("the ledger holds no plan for what would run")
+        call = ToolCall.planned(plan, named)
+        is_planned = call.by_its_plan == named and sha256(plan.payload) == plan.payload_sha256
+        if not is_planned or not await self._has_its_key(call, plan):
+            raise _Refused("what would run is not what was approved")
         tool = self._registry.tools.get(call.tool)
         if tool is None:
             raise LookupError(f"this worker has no tool named {call.tool!r}")
         if tool.manifest.shown_sha256 != call.manifest_sha256:
             await self._refuse_manifest(call)
-        plan = await self._ledger.plan(call.approval_id, call.payload_sha256)
-        if plan is None:
-            raise _Refused("the ledger holds no plan for what would run")
-        hashes = {sha256(call.payload), sha256(plan.payload), call.payload_sha256, plan.payload_sha256}
-        is_planned = len(hashes) == 1 and all(getattr(plan, name) == getattr(call, name) for name in _PLANNED)
-        if not is_planned or not await self._has_its_key(call, plan):
-            raise _Refused("what would run is not what was approved")
         try:
-            return tool, tool.parse(payload_arguments(call.payload)), plan
+            return tool, tool.parse(payload_arguments(call.payload)), call, plan
         except ValidationError as error:
             problems = "; ".join(_problem(e["loc"], e["msg"], tool) for e in error.errors())
             raise _Refused(f"invalid arguments: {problems}"[:2000]) from None
@@ -302,7 +296,7 @@ def _context(call: ToolCall, attempt: int) -> ToolContext:
     )
 
 
-def _may_start(call: ToolCall) -> Callable[[], bool]:
+def _may_start(call: PlannedCall) -> Callable[[], bool]:
     """Whether the call may still begin, by Temporal's clock alone: when this attempt was handed out, and since then."""
     info, taken = activity.info(), asyncio.get_running_loop().time()
     left = (call.start_within - (info.started_time - info.scheduled_time)).total_seconds()

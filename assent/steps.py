@@ -12,7 +12,7 @@ from assent.contracts.audit import AuditBatch
 from assent.contracts.bundles import BundleDelivered, BundleShown, SharedCalls
 from assent.contracts.conclude import Announcement, Conclusion, Recorded
 from assent.contracts.deliver import Delivered, Delivery, Revision
-from assent.contracts.execute import Closing, Report, ToolCall
+from assent.contracts.execute import Closing, PlannedCall, Report
 from assent.contracts.grants import Remembered, Remembering
 from assent.contracts.inbox import Enquiry
 from assent.contracts.prepare import Preparation, Prepared, Resolved, Unknowns
@@ -41,8 +41,8 @@ RESOLVE = Step(names.RESOLVE, Unknowns, Resolved)
 WRITE_AUDIT = Step(names.WRITE_AUDIT, AuditBatch, type(None))
 WEIGH = Step(names.WEIGH, Weighing, Weighed)
 REMEMBER = Step(names.REMEMBER, Remembering, Remembered)
-EXECUTE = Step(names.EXECUTE, ToolCall, Report)
-PROBE = Step(names.PROBE, ToolCall, Report)
+EXECUTE = Step(names.EXECUTE, PlannedCall, Report)
+PROBE = Step(names.PROBE, PlannedCall, Report)
 CLOSE_CLAIM = Step(names.CLOSE_CLAIM, Closing, Report)
 RELEASE = Step(names.RELEASE, Release, Report)
 RECORD = Step(names.RECORD, Conclusion, Recorded)

@@ -24,7 +24,7 @@ async def make(call: ToolCall, *, queue: str, heartbeat: timedelta) -> Report:
     try:
         report = await take_on_queue(
             EXECUTE,
-            call,
+            call.by_its_plan,
             queue,
             attempt=attempt,
             within=call.start_within + call.attempts * (attempt + heartbeat),
@@ -49,7 +49,7 @@ async def probe(call: ToolCall, *, queue: str, heartbeat: timedelta) -> Report:
     """Ask the tool once, quickly. A probe that raises, hangs or does not know changes nothing."""
     try:
         return await take_on_queue(
-            PROBE, call, queue, attempt=_PROBE_LIMIT, within=_PROBE_LIMIT, heartbeat=heartbeat, retry=ONCE
+            PROBE, call.by_its_plan, queue, attempt=_PROBE_LIMIT, within=_PROBE_LIMIT, heartbeat=heartbeat, retry=ONCE
         )
     except ActivityError:
         return Report(kind=ReportKind.UNKNOWN)

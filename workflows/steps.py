@@ -16,7 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from pydantic import BaseModel
 
     from assent import names
-    from assent.contracts.execute import ToolCall
+    from assent.contracts.execute import PlannedCall
     from assent.steps import Step
 
 Taken = TypeVar("Taken", bound=BaseModel)
@@ -106,8 +106,8 @@ async def try_to(step: Step[Taken, Given], said: Taken) -> bool:
 
 
 async def take_on_queue(
-    step: Step[ToolCall, Given],
-    call: ToolCall,
+    step: Step[PlannedCall, Given],
+    call: PlannedCall,
     queue: str,
     *,
     attempt: timedelta,

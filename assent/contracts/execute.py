@@ -11,6 +11,7 @@ from assent.contracts.identity import Identity
 from assent.contracts.permission import Permission
 from assent.contracts.plan import Plan
 from assent.contracts.values import Frozen
+from assent.payload import sha256
 
 
 class ReportKind(StrEnum):
@@ -46,12 +47,32 @@ class Report(Frozen):
     """How many attempts a probe's "not executed" speaks for: of one that begins later it knows nothing."""
 
 
-_PLANNED = (
-    "approval_id",
+class PlannedCall(Frozen):
+    """Input of *execute* and *probe*: a consented call, named by its plan. The plan itself stands in the ledger."""
+
+    approval_id: str
+    consent: str
+    tool: str
+    payload_sha256: str
+    terms_sha256: str
+    """The hash of all that the plan fixes for the call: the ledger's plan must say the same."""
+    idempotency_key: str
+    """The plan's; or that of another call of the same person, which the consent met as unknown."""
+    start_within: timedelta
+    tool_call_id: str | None = None
+    thread_id: str | None = None
+    entries: tuple[AuditEntry, ...] = ()
+    """Audit entries that belong before the call."""
+    retries: str | None = None
+    """The consent whose unknown call an operator wants tried again."""
+    approved_by: tuple[Identity, ...] = ()
+    """Who let it run."""
+
+
+_TERMS = (
     "tool",
     "payload",
     "payload_sha256",
-    "idempotency_key",
     "scope_key",
     "manifest_sha256",
     "requester",
@@ -59,11 +80,15 @@ _PLANNED = (
     "attempts",
     "timeout",
     "start_within",
+    "permission",
 )
+"""What a plan fixes for its call."""
+_SAID = ("consent", "idempotency_key", "tool_call_id", "thread_id", "entries", "retries", "approved_by")
+"""What stands in no plan, or may be other than there."""
 
 
 class ToolCall(Frozen):
-    """Input of *execute* and *probe*: one consented call."""
+    """One consented call, with all that its plan fixes for it."""
 
     approval_id: str
     consent: str
@@ -93,9 +118,27 @@ class ToolCall(Frozen):
     @classmethod
     def of(cls, plan: Plan, *, consent: str | None = None, **more: Any) -> Self:
         """The call that a plan consents to."""
-        shared = {name: getattr(plan, name) for name in _PLANNED}
+        terms = {name: getattr(plan, name) for name in ("approval_id", "idempotency_key", *_TERMS)}
         grant_id = plan.grant.grant_id if plan.grant else None
-        return cls(consent=consent or plan.approval_id, permission=plan.permission, grant_id=grant_id, **shared, **more)
+        return cls(**{"consent": consent or plan.approval_id, "grant_id": grant_id, **terms, **more})
+
+    @classmethod
+    def planned(cls, plan: Plan, named: PlannedCall) -> Self:
+        """The call that was named, as this plan has it; whether it is the plan that was meant, `by_its_plan` tells."""
+        said: dict[str, Any] = {name: getattr(named, name) for name in _SAID}
+        return cls.of(plan, **said, **({"grant_id": None} if named.retries else {}))
+
+    @property
+    def by_its_plan(self) -> PlannedCall:
+        """The call as it is named to who makes it."""
+        return PlannedCall(
+            approval_id=self.approval_id,
+            tool=self.tool,
+            payload_sha256=self.payload_sha256,
+            terms_sha256=sha256(self.model_dump_json(include=set(_TERMS))),
+            start_within=self.start_within,
+            **{name: getattr(self, name) for name in _SAID},
+        )
 
 
 class Closing(Frozen):

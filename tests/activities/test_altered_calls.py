@@ -14,7 +14,8 @@ from temporalio.testing import ActivityEnvironment
 
 from activities.tools import ToolActivities
 from assent import ApprovalHandle, ApprovalInterrupted, Registry, names, tool
-from assent.contracts.execute import ReportKind, ToolCall
+from assent.contracts.execute import PlannedCall, ReportKind, ToolCall
+from assent.payload import sha256
 from assent.tools.definition import registry
 from ledger import Ledger
 from tests.conftest import ME, Service, accepted, new_database, open_service
@@ -144,7 +145,9 @@ async def test_a_call_is_left_by_workers_of_another_version_to_those_of_the_one_
     assert marks(path) == 1
 
 
-@pytest.mark.parametrize("forged", ["payload", "payload_sha256", "idempotency_key", "tool", "approval_id", "both"])
+@pytest.mark.parametrize(
+    "forged", ["terms", "payload", "both", "idempotency_key", "tool", "tool and terms", "approval_id", "start_within"]
+)
 async def test_a_call_altered_in_the_workflows_own_words_does_not_run(
     idle: Service, tmp_path: Path, forged: str
 ) -> None:
@@ -152,16 +155,20 @@ async def test_a_call_altered_in_the_workflows_own_words_does_not_run(
     path = tmp_path / "marks"
     handle = await approved(idle, path)
     call = await scheduled_call(idle, handle)
-    other = call.payload.replace("none", "evil")
-    from assent.payload import sha256
-
-    changes: dict[str, dict[str, str]] = {
-        "payload": {"payload": other},
-        "payload_sha256": {"payload_sha256": sha256(other)},
-        "both": {"payload": other, "payload_sha256": sha256(other)},
+    plan = await idle.ledger.plan(handle.id)
+    assert plan is not None
+    other = ToolCall.of(plan).model_copy(update={"payload": plan.payload.replace("none", "evil")})
+    other = other.model_copy(update={"payload_sha256": sha256(other.payload)})
+    elsewhere = ToolCall.of(plan).model_copy(update={"tool": "mark.other"})
+    changes: dict[str, dict[str, object]] = {
+        "terms": {"terms_sha256": other.by_its_plan.terms_sha256},
+        "payload": {"payload_sha256": other.payload_sha256},
+        "both": {"payload_sha256": other.payload_sha256, "terms_sha256": other.by_its_plan.terms_sha256},
         "idempotency_key": {"idempotency_key": call.idempotency_key + "x"},
-        "tool": {"tool": "mark.other", "manifest_sha256": registry.tools["mark.other"].manifest.shown_sha256},
+        "tool": {"tool": "mark.other"},
+        "tool and terms": {"tool": "mark.other", "terms_sha256": elsewhere.by_its_plan.terms_sha256},
         "approval_id": {"approval_id": "another"},
+        "start_within": {"start_within": call.start_within * 2},
     }
     activities = ToolActivities(idle.ledger, registry)
     report = await ActivityEnvironment().run(activities.execute, call.model_copy(update=changes[forged]))
@@ -170,16 +177,16 @@ async def test_a_call_altered_in_the_workflows_own_words_does_not_run(
     assert (await served(idle, handle))[0] == "executed", "the honest call is unharmed"
 
 
-async def scheduled_call(service: Service, handle: ApprovalHandle) -> ToolCall:
+async def scheduled_call(service: Service, handle: ApprovalHandle) -> PlannedCall:
     """What the workflow asked the tool's queue to run."""
     workflow = service.client.get_workflow_handle(names.approval_workflow(handle.id))
 
-    async def scheduled() -> ToolCall | None:
+    async def scheduled() -> PlannedCall | None:
         async for event in workflow.fetch_history_events():
             if event.HasField("activity_task_scheduled_event_attributes"):
                 payloads = event.activity_task_scheduled_event_attributes.input.payloads
-                (call,) = await service.client.data_converter.decode(payloads, [ToolCall])
-                assert isinstance(call, ToolCall)
+                (call,) = await service.client.data_converter.decode(payloads, [PlannedCall])
+                assert isinstance(call, PlannedCall)
                 return call
         return None
 

@@ -231,7 +231,7 @@ async def test_an_attempt_that_slept_while_a_later_one_began_says_and_does_nothi
     later = Holder(token=handle.id, worker="another", activity=activity, turn=2)
     assert (await service.ledger.begin(call, later)).right is Right.RUN
     with pytest.raises(ApplicationError) as raised:
-        await waking.run(ToolActivities(service.ledger, registry).execute, call)
+        await waking.run(ToolActivities(service.ledger, registry).execute, call.by_its_plan)
     assert (raised.value.type, raised.value.non_retryable) == ("NotYet", False)
     ended = Ending(state=ClaimState.EXECUTED, content=Content.of("done"))
     assert (await service.ledger.finish(call, later, 1, ended)).kind == "executed"

@@ -90,8 +90,7 @@ async def sealed_result(feishu: FeishuService, handle: ApprovalHandle) -> str:
     async def result() -> str | None:
         return (await feishu.service.as_it_stands(handle)).result_sha256
 
-    await until(result)
-    return await result() or ""
+    return await until(result)
 
 
 def is_escalated(state: State) -> bool:

@@ -11,6 +11,7 @@ from temporalio.exceptions import FailureError
 
 with workflow.unsafe.imports_passed_through():
     from assent import core
+    from assent.contracts.audit import AuditBatch
     from assent.contracts.decision import Decision
     from assent.contracts.identity import Identity
     from assent.contracts.weigh import Weighed, Weighing
@@ -20,8 +21,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows.open_approval import OpenApproval
     from workflows.steps import AT_ONCE, HERE, ONCE, OUTBOUND, take
 
-_FIRST_PAUSE, _LONGEST_PAUSE = timedelta(seconds=1), timedelta(minutes=5)
-"""How long a ledger that cannot be reached is left alone."""
 _A_MOMENT = timedelta(milliseconds=1)
 """What is overdue is due by a timer, too: then history tells it."""
 
@@ -45,6 +44,7 @@ class Waiting:
         self._describe = describe
         self._described = approval.state
         self._asking: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None
         self._now = since
 
     async def until(self, is_over: Callable[[Planned], bool]) -> bool:
@@ -52,42 +52,36 @@ class Waiting:
         try:
             return await self._until(is_over)
         finally:
-            if self._asking is not None:
-                self._asking.cancel()
+            for task in (self._asking, self._writing):
+                if task is not None:
+                    task.cancel()
 
     async def _until(self, is_over: Callable[[Planned], bool]) -> bool:
-        approval, pause = self._approval, _FIRST_PAUSE
+        approval = self._approval
         while not is_over(approval.state):
-            if core.has_news(approval.state):
-                pause = _FIRST_PAUSE if await self._write_audit() else min(pause * 2, _LONGEST_PAUSE)
-            if is_over(approval.state):
-                return True
             if core.has_changed(self._described, approval.state):
                 self._described = approval.state
                 self._describe()
             if _history_is_long():
                 self._continue_as_new()
+            self._write_if_due()
             self._ask_if_due()
             if self._now >= core.ends_at(approval.state):
                 return False
             approval.becomes(core.call_others, self._now)
             self._deliveries.start_what_is_due(self._now)
-            wakes_at = core.wakes_at(approval.state, self._now)
-            if core.has_news(approval.state):
-                wakes_at = min(wakes_at, self._now + pause)
-            await self._something_new(is_over, wakes_at)
+            await self._something_new(is_over)
         return True
 
-    async def _something_new(self, is_over: Callable[[Planned], bool], wakes_at: datetime) -> None:
+    async def _something_new(self, is_over: Callable[[Planned], bool]) -> None:
         """Wait for the end, for something to write down, show or ask, for a long history, or until something is due."""
-        approval, backlog = self._approval, len(self._approval.state.notes.unwritten)
-        was_indexed = approval.state.is_indexed
+        approval = self._approval
+        wakes_at = core.wakes_at(approval.state, self._now)
         try:
             await workflow.wait_condition(
                 lambda: (
                     is_over(approval.state)
-                    or len(approval.state.notes.unwritten) > backlog
-                    or (was_indexed and not approval.state.is_indexed)
+                    or (core.has_news(approval.state) and self._writing is None)
                     or self._deliveries.are_due(self._now)
                     or (approval.state.asking is not None and self._asking is None)
                     or _history_is_long()
@@ -117,15 +111,19 @@ class Waiting:
 
     # The audit
 
-    async def _write_audit(self) -> bool:
-        approval = self._approval
-        batch = core.batch(approval.state)
+    def _write_if_due(self) -> None:
+        if core.has_news(self._approval.state) and self._writing is None:
+            self._writing = asyncio.create_task(self._write(core.batch(self._approval.state)))
+
+    async def _write(self, batch: AuditBatch) -> None:
+        """Write down what happened; a ledger that cannot be reached is tried again, and holds up nothing."""
         try:
-            await take(WRITE_AUDIT, batch, HERE, within=timedelta(seconds=5))
+            await take(WRITE_AUDIT, batch, HERE)
         except FailureError:
-            return False
-        approval.becomes(core.write_batch, batch, workflow.now())
-        return True
+            return  # the wait is over: what comes after it takes these entries along
+        finally:
+            self._writing = None
+        self._approval.becomes(core.write_batch, batch, workflow.now())
 
 
 async def weigh(question: Weighing, within: timedelta) -> Weighed | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,8 @@ REMINDING = """
 name = "reminding"
 tools = ["mark"]
 approvers = {people = ["open_id:ou_approver"]}
-remind_after = 0.3
-escalate_after = 0.6
+remind_after = 0.01
+escalate_after = 0.02
 escalate_to = ["open_id:ou_operator"]
 """
 PEOPLE = [Identity(open_id=f"ou_{name}", tenant_key=TENANT) for name in ("requester", "approver")]
@@ -153,5 +154,6 @@ async def test_reminders_that_come_due_between_refusals_and_questions_replay(
         assert await replays(feishu, handle)
 
     async with feishu.service.policy(REMINDING):
-        handles = [await feishu.ask(tmp_path, "mark", requester=REQUESTER) for _ in range(2)]
+        ttl = timedelta(minutes=1)
+        handles = [await feishu.ask(tmp_path, "mark", requester=REQUESTER, ttl=ttl) for _ in range(2)]
         await asyncio.gather(*(clicked(each) for each in handles))

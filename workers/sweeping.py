@@ -24,6 +24,7 @@ from assent.contracts.review import FrozenCall
 from assent.settings import Settings
 from assent.temporal import search
 from ledger import Ledger, Open, Orphan, Untold
+from workers.healing import heal
 
 _log = logging.getLogger(__name__)
 _Found = TypeVar("_Found")
@@ -38,6 +39,7 @@ async def keep_sweeping(client: Client, ledger: Ledger, settings: Settings) -> N
     looked_at: Open | None = None
     while True:
         try:
+            await heal(client)
             await sweep(client, ledger)
             looked_at = await end_gone(client, ledger, looked_at)
             await ledger.seal()

@@ -31,6 +31,7 @@ _SETTINGS = (
     "metrics.breakdownByPartition=false",
     "metrics.breakdownByBuildID=false",
     "system.forceSearchAttributesCacheRefreshOnRead=false",
+    "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=2",  # five take two minutes
 )
 _GARBAGE = {"GOGC": "300"}
 """The server looks for garbage a third as often as Go does by itself; it spent a seventh of its time on that."""

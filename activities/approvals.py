@@ -113,10 +113,22 @@ class ApprovalActivities:
                 assert question.decision is not None, "a verdict is asked for a decision"
                 return Recalled(verdict=await self._ledger.judge_late(question.decision.decision()))
             case RecallKind.REVOKE:
-                return Recalled(revoked=await self._revoke(question))
+                revoked = await self._revoke(question)
+                return Recalled(revoked=revoked, redraw=await self._outdated(question, revoked))
             case RecallKind.REVIEW:
                 review = await self._ledger.review(question.approval_id)
                 return Recalled(review=review.without_words() if review else None)
+
+    async def _outdated(self, question: Recall, revoked: RevokedKind) -> tuple[str, ...]:
+        """Whose cards still show a grant that has ended: where it was given, and where somebody just wanted to end it.
+
+        One that is shown elsewhere says so to whoever presses its button, and is redrawn then.
+        """
+        if self._cards is None or revoked not in (RevokedKind.REVOKED, RevokedKind.ALREADY_REVOKED):
+            return ()
+        grant = await self._ledger.grant(question.grant_id)
+        shown = (grant.approval_id if grant else "", question.approval_id)
+        return tuple(dict.fromkeys(filter(None, shown)))
 
     async def _revoke(self, question: Recall) -> RevokedKind:
         assert question.actor is not None, "somebody revokes a grant"

@@ -1,4 +1,4 @@
-"""The card that calls share which were asked for together: send it once, and bring it to how they stand."""
+"""The cards that calls share which were asked for together: send each once, and bring it to how they stand."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from assent import names
 from assent.contracts.address import Address
 from assent.contracts.bundles import BundleDelivered, BundleShown, Member, SharedCalls, SharedCard
 from assent.contracts.status import Status
-from cards import BundledCall, bundle_card, may_be_bundled
+from cards import BundledCall, bundle_card, may_be_bundled, shares
 from ledger import Ledger, Message, MessageKind, Record, Shown, bundle_slot
 
 _log = logging.getLogger(__name__)
+_MOST_ADDRESSES = 1000
+"""The cards of one address are numbered in steps of this: the first of each is the address's own number."""
 _LEAST = 2
 """How many calls share a card: a single one has its own, on which more can be done."""
 
@@ -34,7 +36,7 @@ class BundleActivities:
 
     @activity.defn(name=names.DELIVER_BUNDLE)
     async def deliver_bundle(self, shared_calls: SharedCalls) -> BundleDelivered:
-        """Send one card for each address, once, with the calls that go there and can be read on it."""
+        """Send the cards of each address, once, with the calls that go there and can be read on them."""
         with prompt():
             return await self._deliver_all(shared_calls)
 
@@ -43,11 +45,10 @@ class BundleActivities:
         tried = {message.slot.place: message for message in await self._ledger.bundle(shared_calls.bundle_id)}
         if not tried and sum(map(self._belongs, records.values())) < _LEAST:
             return BundleDelivered()
-        addresses = dict.fromkeys(address for record in records.values() for address in record.plan.addresses)
         trouble: FeishuUnavailable | None = None
-        for place, address in enumerate(addresses):
+        for place, address, there in await self._placed(shared_calls, records):
             try:
-                await self._deliver(shared_calls, place, address, records, tried.get(place))
+                await self._deliver(shared_calls, place, address, there, tried.get(place))
             except FeishuRefused as refused:
                 _log.warning("the card of bundle %s cannot be delivered: %s", shared_calls.bundle_id, refused)
             except FeishuUnavailable as error:
@@ -88,15 +89,34 @@ class BundleActivities:
             and record.plan.denied is None
         }
 
+    async def _placed(
+        self, shared_calls: SharedCalls, records: dict[str, Record]
+    ) -> list[tuple[int, Address, dict[str, Record]]]:
+        """Each card: its place, where it goes, and whose calls it is for.
+
+        Calls are shared out by what they ask for, whatever became of some of them meanwhile: tried again, each is on
+        the same card.
+        """
+        readable = {each: record for each, record in records.items() if may_be_bundled(record.plan, self._wording)}
+        addresses = dict.fromkeys(address for record in records.values() for address in record.plan.addresses)
+        members = {member.approval_id: member for member in shared_calls.members}
+        placed = []
+        for first, address in enumerate(addresses):
+            there = [record for record in readable.values() if address in record.plan.addresses]
+            calls = [await self._call(members[record.plan.approval_id], record) for record in there]
+            for number, share in enumerate(await asyncio.to_thread(shares, tuple(calls), self._wording)):
+                its = {each.showing.plan.approval_id: readable[each.showing.plan.approval_id] for each in share}
+                placed.append((first + number * _MOST_ADDRESSES, address, its))
+        return placed
+
     async def _deliver(
-        self, shared_calls: SharedCalls, place: int, address: Address, records: dict[str, Record], tried: Message | None
+        self, shared_calls: SharedCalls, place: int, address: Address, there: dict[str, Record], tried: Message | None
     ) -> None:
         if tried is not None and tried.message_id is not None:
             return
-        there = {each: record for each, record in records.items() if address in record.plan.addresses}
         shown = {each: record for each, record in there.items() if self._belongs(record)}
         if tried is not None:  # it may have arrived, with those that have ended since: it is found under its uuid
-            shown = {each: record for each, record in there.items() if may_be_bundled(record.plan, self._wording)}
+            shown = there
         content = await self._card(shared_calls, shown, is_new=True) if shown else None
         if content is None:
             return
@@ -133,7 +153,7 @@ class BundleActivities:
 
     async def _call(self, member: Member, record: Record) -> BundledCall:
         card_state = CardState(decided=member.decided, progress=member.progress, reviewing=member.reviewing)
-        showing = await self._showings.showing(record, card_state)
+        showing = (await self._showings.showing(record, card_state)).model_copy(update={"grant": None})
         return BundledCall(showing=showing, apart=_is_apart(record))
 
 

@@ -133,7 +133,8 @@ class CardActivities:
         shown = _shown(record, card_state, message.slot.kind)
         if not ended and (message.message_id is None or not _is_behind(record, message, card_state)):
             return
-        if ended and message.shown is shown:
+        is_revoked = record.grant is not None and record.grant.revoked_at is not None
+        if ended and message.shown is shown and not is_revoked:
             return
         if message.message_id is not None:
             self.feishu.check_message(message.message_id)
@@ -146,6 +147,11 @@ class CardActivities:
         if not ended and (now := await self._ledger.record(record.plan.approval_id)) and now.outcome is not None:
             await self._bring(now, message, CardState())  # it ended meanwhile: what was shown may have covered the end
             return
+        if ended and record.grant is not None and not is_revoked:
+            now = await self._ledger.record(record.plan.approval_id)
+            if now and now.grant and now.grant.revoked_at:  # meanwhile: what was shown may have covered that
+                await self._bring(now, message, card_state)
+                return
         await self._ledger.shows(message.slot, shown)
 
     async def _find(self, record: Record, message: Message, content: str) -> str:

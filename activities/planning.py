@@ -116,6 +116,7 @@ class Planner:
             escalate_at=asked_at + ttl * effective.escalate_after if effective.escalate_after else None,
             escalate_to=effective.escalate_to,
             bundle_id=request.bundle_id,
+            presentation=manifest.presentation,
             **self._of_the_rule(effective),
         )
 

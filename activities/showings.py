@@ -105,6 +105,7 @@ class Showings:
             progress=progress,
             parameters=await self._parameters(plan) if is_open else None,
             reminder=card_state.reminder,
+            grant=record.grant,
             reviewing=_ended(await self._ledger.attempts_of(plan.approval_id)) if card_state.reviewing else None,
         )
 

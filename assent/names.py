@@ -19,6 +19,7 @@ ANNOUNCING = "Announcing"
 SHOW_SETTLED = "ShowSettled"
 BUNDLE = "Bundle"
 INBOX_REPLY = "InboxReply"
+REDRAWING = "Redrawing"
 
 PREPARE = "prepare"
 RESOLVE = "resolve"
@@ -90,6 +91,10 @@ def bundle_workflow(bundle_id: str) -> str:
 
 def recording_workflow(approval_id: str, unique: str) -> str:
     return f"recording/{approval_id}/{unique}"
+
+
+def redrawing_workflow(approval_id: str, unique: str) -> str:
+    return f"redrawing/{approval_id}/{unique}"
 
 
 def inbox_reply_workflow(message_id: str) -> str:

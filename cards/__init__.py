@@ -2,7 +2,7 @@
 
 from cards.attachments import overflow
 from cards.building import card
-from cards.bundles import BundledCall, bundle_card, may_be_bundled
+from cards.bundles import BundledCall, bundle_card, may_be_bundled, shares
 from cards.clicks import BundleClick, Challenge, Click, Event, ForeignClick, RevokeClick, parse_event
 from cards.notices import settled_notice
 from cards.results import result_card, result_overflow
@@ -43,6 +43,7 @@ __all__ = [
     "bundle_toast",
     "card",
     "may_be_bundled",
+    "shares",
     "not_in_time",
     "not_recorded",
     "overflow",

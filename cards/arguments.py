@@ -13,7 +13,7 @@ from assent.masking import MASK
 from assent.payload import argument_values
 from assent.safe import markdown as escaped
 from assent.safe import one_line, shortened, visible
-from cards.elements import Element, bold, div, markdown, panel, row, tags, to_json, weight
+from cards.elements import Element, div, markdown, panel, row, tags, to_json, weight
 from cards.safe import size
 from cards.wording import Both, Wording
 
@@ -23,19 +23,12 @@ _INLINE_CHARACTERS = 240
 _INLINE_LINES = 6
 _BEGINNING, _END = 240, 160
 """Characters of a long argument that stand open where much depends on it."""
-_TARGET_CHARACTERS = 40
 _NAMES_BYTES = 1000
 """Room for the names of what a card could not hold, in one language."""
 _NAMES_LISTED = 12
 _LIKE_ANOTHER_VALUE = re.compile(r'true|false|null|-?[0-9][0-9.eE+-]*|".*|', re.DOTALL)
 """Strings that without quotation marks would look like a number, a constant or nothing at all."""
-_WORDS = (
-    "to recipient target customer client vendor account user email address path file url uri host server service "
-    "repo repository branch project environment env database table channel chat title subject name id "
-    "amount total price sum quantity command query"
-)
-_SALIENT = {word: rank for rank, word in enumerate(_WORDS.split())}
-"""Words in an argument's name that tell what a call is about, the most telling first."""
+_DECIMAL = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
 
 
 class Ends(NamedTuple):
@@ -58,6 +51,8 @@ class Argument(NamedTuple):
     is_scalar: bool
     ends: Ends | None = None
     """Where it is long and much depends on it, what stands open on the card."""
+    label: Both = Both("", "")
+    """What people call it."""
 
     @property
     def is_short(self) -> bool:
@@ -72,17 +67,30 @@ class Fitted(NamedTuple):
 
 
 def arguments_of(plan: Plan) -> list[Argument]:
-    """The arguments of the call, in the payload's order."""
-    is_open = plan.risk is Risk.HIGH
+    """The arguments of the call, in the order in which its tool declares them."""
+    values, read = argument_values(plan.payload), plan.presentation
     return [
-        _argument(name, value, name in plan.sensitive, is_open) for name, value in argument_values(plan.payload).items()
+        _argument(
+            name,
+            values[name],
+            masked=name in plan.sensitive,
+            is_open=plan.risk is Risk.HIGH,
+            is_decimal=name in read.decimals,
+        )._replace(label=label_of(name, plan))
+        for name in read.sorted(values)
     ]
 
 
-def _argument(name: str, value: Any, masked: bool, is_open: bool) -> Argument:
+def label_of(name: str, plan: Plan) -> Both:
+    """What people call an argument: as its tool says, or else by its name."""
+    said = plan.presentation.labels.get(name)
+    return Both(said.en, said.zh) if said else Both(name, name)
+
+
+def _argument(name: str, value: Any, *, masked: bool, is_open: bool, is_decimal: bool) -> Argument:
     if masked:
         return Argument(name, MASK, MASK, 0, True, False)
-    text = written(value)
+    text = written(value, is_decimal=is_decimal)
     is_scalar = not isinstance(value, dict | list)
     found = Argument(name, value, visible(text), len(text.encode()), False, is_scalar)
     return found._replace(ends=_ends(text)) if is_open and not found.is_short else found
@@ -95,27 +103,18 @@ def _ends(text: str) -> Ends:
     return Ends(visible(text[:_BEGINNING]), between, visible(text[-_END:]))
 
 
-def written(value: Any) -> str:
-    """A value as text: strings as they are, unless that could be misread, everything else as JSON."""
+def written(value: Any, *, is_decimal: bool = False) -> str:
+    """A value as text: strings as they are, unless that could be misread, everything else as JSON.
+
+    is_decimal: whether a text of digits can be nothing but a decimal number.
+    """
     if isinstance(value, str):
+        if is_decimal and _DECIMAL.fullmatch(value):
+            return value
         misread = _LIKE_ANOTHER_VALUE.fullmatch(value) or ("\n" not in value and value != value.strip())
         return json.dumps(value, ensure_ascii=False) if misread else value
     laid_out, compact = (json.dumps(value, ensure_ascii=False, indent=indent) for indent in (2, None))
     return laid_out if len(laid_out) <= 3 * len(compact) + 200 else compact  # depth is mostly indentation
-
-
-def target(arguments: list[Argument]) -> str:
-    """What the call is about: its one or two most telling arguments, on one line."""
-    telling = [each for each in arguments if each.is_scalar and "\n" not in each.text and len(each.text) <= 80]
-    telling.sort(key=lambda each: _salience(each.name))
-    return " · ".join(
-        f"{one_line(shortened(each.name, 24))}: {shortened(each.text, _TARGET_CHARACTERS)}" for each in telling[:2]
-    )
-
-
-def _salience(name: str) -> int:
-    words = re.split(r"[_\W]+", name.lower())
-    return min(_SALIENT.get(word, len(_SALIENT)) for word in words)
 
 
 def fit(
@@ -169,20 +168,25 @@ def _open(argument: Argument, ends: Ends, wording: Wording) -> Element:
     if ends.between:
         between = wording("card.between", count=f"{ends.between:,}")
         shown += [div(between, text_color="red"), div(ends.end)]
-    return row(as_markdown(argument.name), *shown)
+    return row(in_markdown(argument.label), *shown)
 
 
 def _rendered(argument: Argument, wording: Wording) -> Element | None:
     """An argument whole, or nothing where its ends are all of it."""
-    name = as_markdown(argument.name)
+    name = in_markdown(argument.label)
     if argument.masked:
         return row(name, div(wording("card.masked"), text_color="grey"))
     if argument.is_short:
         return row(name, div(argument.text))
     if argument.ends and not argument.ends.between:
         return None
-    title = wording("line.folded", name=bold(name), size=size(argument.bytes))
+    title = wording("line.folded", name=Both(*(f"**{each}**" for each in name)), size=size(argument.bytes))
     return panel(markdown(title), [div(argument.text)])
+
+
+def in_markdown(label: Both) -> Both:
+    """What people call an argument, as it can stand in bold."""
+    return Both(*map(as_markdown, label))
 
 
 def as_markdown(name: str) -> str:
@@ -235,5 +239,5 @@ def names_of(others: list[str]) -> str:
 
 
 def _listed(argument: Argument) -> Both:
-    name = escaped(shortened(argument.name, 40))
-    return Both(f"{name} ({size(argument.bytes)})", f"{name}（{size(argument.bytes)}）")
+    en, zh = (escaped(shortened(each, 40)) for each in argument.label)
+    return Both(f"{en} ({size(argument.bytes)})", f"{zh}（{size(argument.bytes)}）")

@@ -10,7 +10,7 @@ from assent.safe import markdown as escaped
 from assent.safe import one_line, shortened
 from cards.arguments import written
 from cards.elements import Element, box, div, local_time, markdown, panel, row
-from cards.paragraphs import paragraph, said
+from cards.paragraphs import reason, said
 from cards.wording import Wording
 
 _EARLIER_BYTES = 240
@@ -48,7 +48,7 @@ def reported(frozen: FrozenCall, examined: Examined, wording: Wording, room: Roo
 
 
 def _last(seen: SeenAttempt, wording: Wording, room: Room) -> list[Element]:
-    rows = [row(wording("card.attempt"), div(str(seen.attempt)))]
+    rows = [div(wording("card.attempt", count=str(seen.attempt)))]
     if seen.worker:
         rows.append(row(wording("card.worker"), div(one_line(shortened(seen.worker, _WORKER_CHARACTERS)))))
     if seen.began_at:
@@ -66,7 +66,7 @@ def _earlier(seen_attempts: list[SeenAttempt], wording: Wording, room: Room) -> 
     hidden = max(0, len(seen_attempts) - room.earlier)
     for seen in seen_attempts[hidden:]:
         inside.append(markdown(_on_one_line(seen), text_size="notation"))
-        inside += paragraph(seen.error or "", _EARLIER_BYTES, wording, "grey").elements
+        inside += reason(seen.error or "", _EARLIER_BYTES, wording, "grey")
     if hidden:
         inside.append(div(wording("card.more_attempts", count=str(hidden)), text_color="grey"))
     return panel(markdown(wording("card.earlier_attempts", count=str(len(seen_attempts)))), inside)
@@ -98,7 +98,7 @@ def _late(late: LateResult, wording: Wording, room: Room) -> list[Element]:
     return [
         markdown(line),
         markdown(local_time(late.at), text_size="notation"),
-        *paragraph(preview, room.words, wording).elements,
+        *reason(preview, room.words, wording),
     ]
 
 

@@ -6,22 +6,22 @@ from assent.contracts.manifest import Risk
 from assent.payload import short_hash
 from assent.safe import markdown as escaped
 from assent.safe import one_line, shortened
-from cards.arguments import MOST_ROWS, Argument, Fitted, arguments_of, names, target
+from cards.arguments import MOST_ROWS, Argument, Fitted, arguments_of, names
 from cards.controls import Editing, controls, delegation
 from cards.edited import edited
 from cards.editing import editing, fields_in
 from cards.elements import NO_ROOM, Element, Room, box, div, link, markdown, panel, row
 from cards.endings import ending, state_of
-from cards.framing import TOOL_CHARACTERS, Filled, Style, filled, fingerprint, framed, headed
+from cards.framing import Filled, Style, details, filled, framed, headed
+from cards.headline import cut, headline
 from cards.hiding import hidden
 from cards.paragraphs import paragraph
 from cards.people import (
     approvers_row,
     deadline_row,
     progress_rows,
-    requester_rows,
+    requester_row,
     room_for_progress,
-    rule_rows,
 )
 from cards.safe import web_address
 from cards.settled import STYLES
@@ -83,8 +83,7 @@ class _Draft:
         self.arguments: list[Argument] = arguments
         self._state = state_of(showing)
         self._pending = self._state == "pending"
-        self._tool = shortened(one_line(plan.tool), TOOL_CHARACTERS)
-        self._call = " · ".join(filter(None, (self._tool, target(arguments))))
+        self._headline = headline(plan)
         self._description = paragraph(plan.description.strip().split("\n\n")[0], _DESCRIPTION_BYTES, wording, "grey")
         self._reason = paragraph(plan.request_reason or "", _REASON_BYTES, wording)
         self._warnings = paragraph("\n".join(map(_one_warning, plan.warnings)), _WARNINGS_BYTES, wording)
@@ -109,14 +108,14 @@ class _Draft:
     def card(self, fitted: Fitted) -> Element:
         """The whole card with these arguments."""
         state = self._say(f"state.{self._state}")
-        call = shortened(self._call, 120)
-        about = target(self.arguments)
+        head = self._headline
+        call, about = cut(head.call, 120), head.about
         risk = self._showing.plan.risk
         if self._pending:
             title, preview = self._titles()
-            header = headed(_PENDING[risk], self._say(title, tool=self._tool), about, state, risk, self._say)
+            header = headed(_PENDING[risk], self._say(title, tool=head.question), about, state, risk, self._say)
             return framed(self._say(preview, call=call), header, self._pending_body(fitted))
-        header = headed(_STYLES[self._state], self._tool, about, state, risk, self._say)
+        header = headed(_STYLES[self._state], head.title, about, state, risk, self._say)
         return framed(self._say("card.preview_state", call=call, state=state), header, self._closed_body(fitted))
 
     def _titles(self) -> tuple[str, str]:
@@ -133,19 +132,17 @@ class _Draft:
         return [
             *self._warned(),
             *self._twin(),
-            *([*edited(plan.edit, plan.sensitive, "line.edited", say), {"tag": "hr"}] if plan.edit else []),
+            *([*edited(plan.edit, plan, "line.edited", say), {"tag": "hr"}] if plan.edit else []),
             *self._description.elements,
             *self._request(),
             *self._listed(fitted),
             *self._notice(fitted),
-            {"tag": "hr"},
             approvers_row(plan, showing.progress, say),
             *progress_rows(plan, showing.progress, say),
-            *rule_rows(plan, say),
             deadline_row(plan.deadline, say),
-            fingerprint(plan, say),
+            details(plan, say),
             *([div(say("card.no_room_to_edit"), text_color="grey")] if may_approve and self._lacks_fields else []),
-            *controls(plan, self._call, say, may_approve=may_approve, editing=self._editing()),
+            *controls(plan, self._headline.call, say, may_approve=may_approve, editing=self._editing()),
             delegation(plan, say),
         ]
 
@@ -164,7 +161,7 @@ class _Draft:
         """The fields in which the arguments can be changed, where there is room for them."""
         if not self._fields or not self._with_form:
             return None
-        return editing(self._showing.plan, self._fields, self._call, self._say)
+        return editing(self._showing.plan, self._fields, self._say)
 
     def _closed_body(self, fitted: Fitted) -> list[Element]:
         count = str(len(self.arguments))
@@ -173,13 +170,12 @@ class _Draft:
         folded = [] if nothing_fits else [panel(title, fitted.elements)] if self.arguments else self._listed(fitted)
         return [
             *ending(self._showing, self._state, self._say),
-            *rule_rows(self._showing.plan, self._say),
             {"tag": "hr"},
             *self._description.elements,
             *self._request(),
             *folded,
             *self._notice(fitted),
-            fingerprint(self._showing.plan, self._say),
+            details(self._showing.plan, self._say),
         ]
 
     def _twin(self) -> list[Element]:
@@ -196,7 +192,7 @@ class _Draft:
         return [box(lines, "violet-50"), *([link("twin", say("card.open_twin"), found[0])] if found else [])]
 
     def _request(self) -> list[Element]:
-        rows = requester_rows(self._showing.plan, self._say)
+        rows = [requester_row(self._showing.plan, self._say)]
         if self._reason.elements:
             rows.append(row(self._say("card.reason"), self._reason.elements[0]))
             rows.extend(self._reason.elements[1:])
@@ -205,12 +201,7 @@ class _Draft:
     def _listed(self, fitted: Fitted) -> list[Element]:
         if not self.arguments:
             return [div(self._say("card.no_arguments"), text_color="grey")]
-        count = str(len(self.arguments))
-        return [
-            {"tag": "hr"},
-            markdown(self._say("card.arguments", count=count), text_size="notation"),
-            *fitted.elements,
-        ]
+        return [{"tag": "hr"}, *fitted.elements, {"tag": "hr"}]
 
     def _notice(self, fitted: Fitted) -> list[Element]:
         """Where the rest can be read, and what it is."""

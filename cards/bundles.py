@@ -12,13 +12,14 @@ from assent.contracts.plan import Plan
 from assent.contracts.values import Frozen
 from assent.payload import short_hash
 from assent.safe import markdown as escaped
-from assent.safe import one_line, shortened
-from cards.arguments import MOST_ROWS, Fitted, arguments_of, as_markdown, fit, target
+from assent.safe import one_line
+from cards.arguments import MOST_ROWS, Argument, Fitted, arguments_of, as_markdown, fit
 from cards.attachments import overflow
-from cards.controls import VALUE_VERSION, ask_twice, button, decision
-from cards.elements import Element, box, div, in_a_row, markdown, panel, row, tags, to_json, weight
+from cards.controls import VALUE_VERSION, ask_twice, button, decision, risk_tag
+from cards.elements import Element, box, div, in_a_row, markdown, panel, row, tag, tags, to_json, weight
 from cards.endings import ending, state_of
-from cards.framing import MOST_BYTES, MOST_TAGS, TOOL_CHARACTERS, Style, framed, headed
+from cards.framing import MOST_BYTES, MOST_TAGS, Style, framed, headed
+from cards.headline import cut, headline
 from cards.hiding import hidden
 from cards.paragraphs import paragraph
 from cards.people import approvers_row, deadline_row, first, named, requester_rows
@@ -30,6 +31,9 @@ from cards.wording import Both, Wording
 _DESCRIPTION_BYTES = 600
 _WARNINGS_BYTES = 2400
 _REASON_BYTES = 2400
+MOST_TOGETHER = 10
+"""How many calls share a card: more of them nobody reads as one."""
+_CALL_CHARACTERS = 160
 _MOST_NAMED = 3
 _RULE_BYTES = 100
 _PROGRESS_BYTES = 800
@@ -50,7 +54,6 @@ _COLORS = {
     "denied": "red",
     "settled_executed": "green",
 }
-_RISK_COLORS = {Risk.LOW: "green", Risk.MEDIUM: "orange", Risk.HIGH: "red"}
 _RISKS = list(Risk)
 
 
@@ -97,6 +100,20 @@ def may_be_bundled(plan: Plan, wording: Wording) -> bool:
     return not cut and overflow(plan, wording) is None
 
 
+def shares(calls: tuple[BundledCall, ...], wording: Wording) -> tuple[tuple[BundledCall, ...], ...]:
+    """Calls in their order, as many together as one card holds while all of them wait."""
+    cards: list[tuple[BundledCall, ...]] = []
+    for call in calls:
+        waiting = call.model_copy(update={"showing": Showing(plan=call.showing.plan), "apart": False})
+        together = (*(cards[-1] if cards else ()), waiting)
+        if len(together) <= MOST_TOGETHER and bundle_card("", together, wording, is_new=True) is not None:
+            cards[-1:] = [together]
+        else:
+            cards.append((waiting,))
+    given = {call.showing.plan.approval_id: call for call in calls}
+    return tuple(tuple(given[call.showing.plan.approval_id] for call in card) for card in cards)
+
+
 def bundle_card(bundle_id: str, calls: tuple[BundledCall, ...], wording: Wording, *, is_new: bool) -> str | None:
     """The card of several calls as they stand, as card JSON 2.0; None if they do not fit on one.
 
@@ -137,13 +154,13 @@ class _Draft:
         )
         state = say("card.bundle_waiting", count=str(len(self._open))) if is_open else say("card.bundle_over")
         if len(self._calls) == 1:
-            tool = shortened(one_line(self._calls[0].showing.plan.tool), TOOL_CHARACTERS)
-            title = say("card.title", tool=tool) if is_open else Both(tool, tool)
-            preview = say("card.preview", call=tool) if is_open else title
+            head = headline(self._calls[0].showing.plan)
+            title = say("card.title", tool=head.question) if is_open else head.title
+            preview = say("card.preview", call=cut(head.call, 120)) if is_open else title
         else:
             title = say("card.bundle" if is_open else "card.bundle_closed", count=count)
             preview = say("card.bundle_preview" if is_open else "card.bundle_closed", count=count)
-        return framed(preview, headed(style, title, "", state, risk, say), self._body())
+        return framed(preview, headed(style, title, Both("", ""), state, risk, say), self._body())
 
     def _body(self) -> list[Element]:
         parts = [self._call(number, call) for number, call in enumerate(self._calls, 1)]
@@ -158,25 +175,31 @@ class _Draft:
 
     def _title(self, number: int, call: BundledCall) -> Element:
         plan, state = call.showing.plan, "replaced" if call.apart and call.state == "pending" else call.state
-        tool = escaped(shortened(one_line(plan.tool), TOOL_CHARACTERS))
-        about = "" if call.is_open else escaped(target(arguments_of(plan)))
-        where = _tag(self._say(f"state.{state}"), _COLORS.get(state, "neutral"))
-        risk = _tag(self._say(f"risk.{plan.risk}"), _RISK_COLORS[plan.risk])
-        name = Both(*(f"**{number}&#46; {tool}** " for _ in range(2)))
-        return markdown(name + where + Both(" ", " ") + risk + Both(*(f"\n{about}" if about else "" for _ in range(2))))
+        where = tag(self._say(f"state.{state}"), _COLORS.get(state, "neutral"))
+        head = headline(plan)
+        said = head.title if call.is_open and not head.is_told else head.call  # the arguments follow
+        name = Both(*(f"**{number}&#46; {as_markdown(each)}** " for each in cut(said, _CALL_CHARACTERS)))
+        return markdown(name + where + Both(" ", " ") + risk_tag(plan.risk, self._say))
 
     def _pending(self, number: int, call: BundledCall) -> list[Element]:
         showing, plan, say = call.showing, call.showing.plan, self._say
         return [
             *self._warned(plan),
-            *paragraph(_description(plan), _DESCRIPTION_BYTES, say, "grey").elements,
             *(_listed(plan, say).elements or [div(say("card.no_arguments"), text_color="grey")]),
             *(each for each in _rows(showing, say) if each not in self._common),
             *_progress(showing, say),
-            div(_fingerprint(plan, self._say), text_color="grey", text_size="notation"),
             *self._remembered(plan),
             self._buttons(number, plan),
+            self._details(plan),
         ]
+
+    def _details(self, plan: Plan) -> Element:
+        """What few look at, folded."""
+        said = [
+            *paragraph(_description(plan), _DESCRIPTION_BYTES, self._say, "grey").elements,
+            div(_fingerprint(plan, self._say), text_color="grey", text_size="notation"),
+        ]
+        return panel(markdown(self._say("card.details"), text_size="normal"), said)
 
     def _warned(self, plan: Plan) -> list[Element]:
         lines: list[Element] = []
@@ -194,10 +217,11 @@ class _Draft:
         return [div(note, text_color="grey", text_size="notation")]
 
     def _buttons(self, number: int, plan: Plan) -> Element:
-        call = " · ".join(filter(None, (shortened(one_line(plan.tool), TOOL_CHARACTERS), target(arguments_of(plan)))))
-        yes = button(f"approve_{number}", "primary", decision(plan, DecisionKind.APPROVE), self._say("card.approve"))
+        value = decision(plan, DecisionKind.APPROVE)
+        yes = button(f"approve_{number}", "primary", value, self._say("card.approve"))
+        meaning = self._say("card.confirm", call=cut(headline(plan).call, _CALL_CHARACTERS))
         no = button(f"reject_{number}", "danger", decision(plan, DecisionKind.REJECT), self._say("card.reject"))
-        return in_a_row([{**ask_twice(yes, plan, call, self._say), "width": "default"}, {**no, "width": "default"}])
+        return in_a_row([{**ask_twice(yes, plan, meaning, self._say), "width": "default"}, {**no, "width": "default"}])
 
     def _all_harmless(self) -> list[Element]:
         """One button for all that can do little harm."""
@@ -227,7 +251,22 @@ class _Draft:
 
 
 def _listed(plan: Plan, wording: Wording) -> Fitted:
-    return fit(arguments_of(plan), wording, most_bytes=MOST_BYTES, most_tags=MOST_TAGS, most_rows=MOST_ROWS)
+    """The arguments: short ones each on a line of one text, long ones folded."""
+    arguments = arguments_of(plan)
+    short = [each for each in arguments if each.masked or (each.is_short and "\n" not in each.text)]
+    lines = [_line(each, wording) for each in short]
+    text = Both("\n".join(each.en for each in lines), "\n".join(each.zh for each in lines))
+    long = [each for each in arguments if each not in short]
+    room = MOST_BYTES - (weight(to_json(text)) if lines else 0)
+    fitted = fit(long, wording, most_bytes=room, most_tags=MOST_TAGS, most_rows=MOST_ROWS)
+    return Fitted([*([div(text)] if lines else []), *fitted.elements], fitted.missing)
+
+
+def _line(argument: Argument, wording: Wording) -> Both:
+    """One argument on one line: nothing in it can be taken for another."""
+    value = wording("card.masked") if argument.masked else Both(*(one_line(argument.text) for _ in range(2)))
+    names = (one_line(label) or '""' for label in argument.label)
+    return Both(*(f"{name}: {said}" for name, said in zip(names, value, strict=True)))
 
 
 def _rows(showing: Showing, wording: Wording) -> list[Element]:
@@ -267,7 +306,3 @@ def _fingerprint(plan: Plan, wording: Wording) -> Both:
 
 def _description(plan: Plan) -> str:
     return plan.description.strip().split("\n\n")[0]
-
-
-def _tag(text: Both, color: str) -> Both:
-    return Both(*(f"<text_tag color='{color}'>{escaped(each)}</text_tag>" for each in text))

@@ -111,6 +111,8 @@ class RevokeClick(Frozen):
     event_id: Id
     operator: Identity
     grant_id: Id
+    approval_id: Id | None = None
+    """The approval on whose card that was."""
     message_id: Id
     chat_id: Id | None
     occurred_at: datetime
@@ -184,7 +186,7 @@ def _click(
     if "bundle" in value:
         return BundleClick.model_validate({**shared, "bundle_id": value["bundle"], "approve": value.get("approve")})
     if "revoke" in value:
-        return RevokeClick.model_validate({**shared, "grant_id": value["revoke"]})
+        return RevokeClick.model_validate({**shared, "grant_id": value["revoke"], "approval_id": value.get("on")})
     asked = {"approval_id": value.get("approval_id"), "kind": value.get("decision"), "stage": value.get("stage")}
     return Click.model_validate({**shared, **asked, **_wishes(value, form, tenant_key)})
 

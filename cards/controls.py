@@ -8,13 +8,18 @@ from assent.contracts.decision import DecisionKind, Remember, Stage
 from assent.contracts.manifest import Risk
 from assent.contracts.permission import Execution
 from assent.contracts.plan import Plan
-from assent.safe import shortened
-from cards.elements import Element, beside, div, markdown, panel, plain
+from assent.safe import markdown as escaped
+from assent.safe import one_line, shortened
+from cards.elements import RISK_COLORS, Element, beside, div, markdown, panel, plain, tag
+from cards.headline import cut
 from cards.spans import span
 from cards.wording import Both, Wording
 
 VALUE_VERSION = "1"
 """The form of a button's value; a click on a card of another form is not ours."""
+_TOOL_CHARACTERS = 60
+_CALL_CHARACTERS = 120
+_WARNED_CHARACTERS = 240
 MOST_REASON = 500
 """Characters of a reason for rejecting."""
 
@@ -29,9 +34,9 @@ class Editing(NamedTuple):
 
 
 def controls(
-    plan: Plan, call: str, wording: Wording, *, may_approve: bool, editing: Editing | None = None
+    plan: Plan, call: Both, wording: Wording, *, may_approve: bool, editing: Editing | None = None
 ) -> list[Element]:
-    """Approve, and Reject with an optional reason; where it is remembered, how far.
+    """Approve, with what would run right above it, and Reject with an optional reason; where it is remembered, how far.
 
     editing: where arguments can be changed here. One form then holds every button: Feishu sends what was typed only
     with a button of the same form, and whoever typed something has not agreed to what stood there before.
@@ -47,25 +52,43 @@ def controls(
     return [form("decision", [editing.panel, *approvals, _reason_beside("reject", *rejection)])]
 
 
-def _approvals(plan: Plan, call: str, wording: Wording, as_shown: Element) -> list[Element]:
-    """The buttons that approve the call as proposed."""
+def _approvals(plan: Plan, call: Both, wording: Wording, as_shown: Element) -> list[Element]:
+    """The buttons that approve the call as proposed, and what of that is remembered.
+
+    What they approve is said once more: on a phone the card's head is out of sight here.
+    """
+    what = markdown(_in_bold(cut(call, _CALL_CHARACTERS)) + Both(" ", " ") + risk_tag(plan.risk, wording))
     text = wording("card.approve_as_proposed" if as_shown else "card.approve")
-    approval = button("approve", "primary_filled", {**decision(plan, DecisionKind.APPROVE), **as_shown}, text)
-    return [ask_twice(approval, plan, call, wording), *_remembered(plan, call, wording, as_shown)]
-
-
-def _remembered(plan: Plan, call: str, wording: Wording, as_shown: Element) -> list[Element]:
-    """That the decision counts for the next time, too, and the way to let it count for more."""
+    value = {**decision(plan, DecisionKind.APPROVE), **as_shown}
+    meaning = wording("card.confirm", call=cut(call, _CALL_CHARACTERS))
+    approval = ask_twice(button("approve", "primary_filled", value, text), plan, meaning, wording)
     if plan.permission.execution is not Execution.ASK_ONCE or not plan.remember_for:
-        return []
-    wider = button(
+        return [what, approval]
+    note = wording("card.remembered", span=span(plan.remember_for, wording))
+    return [what, approval, div(note, text_color="grey", text_size="notation"), _for_the_tool(plan, value, wording)]
+
+
+def _in_bold(text: Both) -> Both:
+    return Both(*(f"**{escaped(each).replace(' ', '&#32;')}**" for each in text))
+
+
+def risk_tag(risk: Risk, wording: Wording) -> Both:
+    """How much harm a call can do, as markdown."""
+    return tag(wording(f"risk.{risk}"), RISK_COLORS[risk])
+
+
+def _for_the_tool(plan: Plan, value: Element, wording: Wording) -> Element:
+    """The button that lets a decision count for whatever else the tool is asked to do here. It always asks back."""
+    tool, how_long = shortened(one_line(plan.tool), _TOOL_CHARACTERS), span(plan.remember_for, wording)
+    pressed = button(
         "approve_tool",
         "default",
-        {**decision(plan, DecisionKind.APPROVE), "remember": Remember.TOOL.value, **as_shown},
-        wording("card.approve_tool"),
+        {**value, "remember": Remember.TOOL.value},
+        wording("card.approve_tool", tool=tool, span=how_long),
     )
-    note = wording("card.remembered", span=span(plan.remember_for, wording))
-    return [ask_twice(wider, plan, call, wording), div(note, text_color="grey", text_size="notation")]
+    title = wording("card.approve_tool_title", tool=tool)
+    text = wording("card.approve_tool_meaning", tool=tool, span=how_long)
+    return _asking_back(pressed, title, text + _warned(plan))
 
 
 def delegation(plan: Plan, wording: Wording) -> Element:
@@ -127,12 +150,24 @@ def submits(pressed: Element) -> Element:
     return {**pressed, "form_action_type": "submit"}
 
 
-def ask_twice(pressed: Element, plan: Plan, call: str, wording: Wording) -> Element:
-    """A button that asks back where the call can do much harm."""
+def ask_twice(pressed: Element, plan: Plan, meaning: Both, wording: Wording) -> Element:
+    """A button that asks back, with the warnings there are, where the call can do much harm.
+
+    meaning: what pressing it does.
+    """
     if plan.risk is not Risk.HIGH:
         return pressed
-    text = wording("card.confirm", call=shortened(call, 160))
-    return {**pressed, "confirm": {"title": plain(wording("card.confirm_title")), "text": plain(text)}}
+    return _asking_back(pressed, wording("card.confirm_title"), meaning + _warned(plan))
+
+
+def _asking_back(pressed: Element, title: Both, text: Both) -> Element:
+    return {**pressed, "confirm": {"title": plain(title), "text": plain(text)}}
+
+
+def _warned(plan: Plan) -> Both:
+    """What whoever decides should know of these arguments."""
+    lines = "".join(f"\n⚠ {one_line(each.strip())}" for each in plan.warnings)
+    return Both(*(shortened(lines, _WARNED_CHARACTERS) if lines else "" for _ in range(2)))
 
 
 def decision(plan: Plan, kind: DecisionKind) -> Element:
@@ -150,9 +185,12 @@ def bound(approval_id: str, kind: DecisionKind, stage: Stage, payload_sha256: st
     }
 
 
-def revocation(grant_id: str, wording: Wording) -> Element:
-    """The button by which a remembered decision is taken back."""
-    value = {"assent": VALUE_VERSION, "revoke": grant_id}
+def revocation(grant_id: str, approval_id: str, wording: Wording) -> Element:
+    """The button by which a remembered decision is taken back.
+
+    approval_id: the approval on whose card it stands.
+    """
+    value = {"assent": VALUE_VERSION, "revoke": grant_id, "on": approval_id}
     pressed = button("revoke", "default", value, wording("card.revoke"))
     asked = {"title": plain(wording("card.revoke_title")), "text": plain(wording("card.revoke_meaning"))}
     return {**pressed, "width": "default", "confirm": asked}

@@ -9,10 +9,10 @@ from assent.contracts.decision import DecisionKind
 from assent.contracts.plan import Plan
 from assent.payload import argument_values, sha256
 from assent.safe import one_line, shortened
-from cards.arguments import names_of
+from cards.arguments import label_of, names_of
 from cards.controls import Editing, ask_twice, button, decision, submits
 from cards.elements import Element, div, markdown, panel, plain
-from cards.wording import Wording
+from cards.wording import Both, Wording
 
 _LABEL_CHARACTERS = 100
 _PREFIX = "arg_"
@@ -25,13 +25,18 @@ def fields_in(plan: Plan, parameters: dict[str, Any] | None) -> list[Field]:
     return fields_of(parameters, argument_values(plan.payload), plan.sensitive)
 
 
-def editing(plan: Plan, fields: list[Field], call: str, wording: Wording) -> Editing:
+def editing(plan: Plan, fields: list[Field], wording: Wording) -> Editing:
     """A field for each argument that can be changed here, folded."""
     value = {**decision(plan, DecisionKind.EDIT), "fields": [field.name for field in fields]}
-    submit = submits(ask_twice(button("edit", "primary", value, wording("card.edit")), plan, call, wording))
+    meaning = wording("card.confirm_edit")
+    submit = submits(ask_twice(button("edit", "primary", value, wording("card.edit")), plan, meaning, wording))
     inside = [
         div(wording("card.edit_note"), text_color="grey"),
-        *(element for number, field in enumerate(fields) for element in _field(f"{_PREFIX}{number}", field, wording)),
+        *(
+            element
+            for number, field in enumerate(fields)
+            for element in _field(f"{_PREFIX}{number}", field, label_of(field.name, plan), wording)
+        ),
         *_others(plan, fields, wording),
         submit,
     ]
@@ -40,8 +45,8 @@ def editing(plan: Plan, fields: list[Field], call: str, wording: Wording) -> Edi
     return Editing(panel(title, inside), as_shown)
 
 
-def _field(name: str, field: Field, wording: Wording) -> list[Element]:
-    label = one_line(shortened(field.name, _LABEL_CHARACTERS)) or '""'
+def _field(name: str, field: Field, called: Both, wording: Wording) -> list[Element]:
+    label = Both(*(one_line(shortened(each, _LABEL_CHARACTERS)) or '""' for each in called))
     if field.kind is FieldKind.CHOICE:
         choices = [{"text": plain(one_line(each.text)), "value": each.text} for each in field.choices]
         picker = {"tag": "select_static", "name": name, "width": "fill", "required": True, "options": choices}

@@ -6,8 +6,11 @@ import json
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from assent.contracts.manifest import Risk
+from assent.safe import markdown as escaped
 from cards.wording import Both
 
+RISK_COLORS = {Risk.LOW: "green", Risk.MEDIUM: "orange", Risk.HIGH: "red"}
 Element = dict[str, Any]
 """One object of the card's JSON."""
 
@@ -128,6 +131,11 @@ def link(name: str, text: Both, address: str, kind: str = "default") -> Element:
         "text": plain(text),
         "behaviors": [{"type": "open_url", "default_url": address}],
     }
+
+
+def tag(text: Both, color: str) -> Both:
+    """A small coloured label, as markdown."""
+    return Both(*(f"<text_tag color='{color}'>{escaped(each)}</text_tag>" for each in text))
 
 
 def local_time(moment: datetime) -> str:

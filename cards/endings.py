@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from assent.contracts.decision import DecisionKind
+from assent.contracts.decision import DecisionKind, Remember
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
 from assent.contracts.release import UNDECIDED
 from assent.contracts.status import Status
+from assent.safe import markdown as escaped
+from assent.safe import one_line, shortened
 from cards.controls import revocation
 from cards.edited import edited
 from cards.elements import Element, box, link, local_time, markdown
@@ -29,6 +31,7 @@ _GROUNDS = {
 _TELLS_WHY = (Status.EXECUTED, Status.FAILED, Status.FROZEN, Status.CANCELLED)
 """Endings whose reason says something that the sentence does not."""
 _HAS_CONTENT = (Status.EXECUTED, Status.REPLAYED, Status.FAILED)
+_TOOL_CHARACTERS = 80
 _MOST_PEOPLE = 6
 """How many of those who approved are listed."""
 _RAN = {"running", "reviewing", "executed", "replayed", "failed", "frozen", "settled_executed", "settled_not_executed"}
@@ -59,7 +62,8 @@ def ending(showing: Showing, state: str, wording: Wording) -> list[Element]:
     """What came of it, by whom and when, what was changed, then what the tool reported."""
     changes = _changes(showing, state, wording)
     if showing.settlement and _may_be_settled(showing):
-        return [*settled(showing.settlement, wording, more=_decided_by(showing, wording)), *changes]
+        told = settled(showing.settlement, wording, more=_decided_by(showing, wording))
+        return [*told, *changes, *_grant(showing, wording)]
     moved = state == "replaced" and showing.moved
     lines = [markdown(wording("line.moved" if moved else f"line.{state}"))]
     if state == "frozen":
@@ -69,21 +73,24 @@ def ending(showing: Showing, state: str, wording: Wording) -> list[Element]:
     if showing.outcome and showing.outcome.withheld:
         lines.append(markdown(wording("line.withheld")))
     lines += [markdown(line, text_size="notation") for line in _by_whom(showing, wording)]
-    shown = [box(lines, _GROUNDS.get(state, "grey-50")), *changes]
-    if grant := _stood_in(showing):
-        shown.append(revocation(grant.grant_id, wording))
+    shown = [box(lines, _GROUNDS.get(state, "grey-50")), *changes, *_grant(showing, wording)]
     if (why := _rejection(showing)) is not None:
         shown += said("card.denial" if state == "denied" else "card.rejection", why, wording)
     if showing.outcome:
-        shown += _reported(showing.outcome, wording)
+        shown += _reported(showing.outcome, wording, is_sealed=_is_sealed(showing))
     return shown
+
+
+def _is_sealed(showing: Showing) -> bool:
+    """Whether the result is for those alone who may release it, and for the agent: this card may be read by others."""
+    return showing.outcome is not None and showing.plan.permission.result.covers(showing.outcome.status)
 
 
 def _changes(showing: Showing, state: str, wording: Wording) -> list[Element]:
     edit = (showing.outcome.edit if showing.outcome else None) or showing.plan.edit
     if edit is None:
         return []
-    return edited(edit, showing.plan.sensitive, "line.edited_ran" if state in _RAN else "line.edited", wording)
+    return edited(edit, showing.plan, "line.edited_ran" if state in _RAN else "line.edited", wording)
 
 
 def _may_be_settled(showing: Showing) -> bool:
@@ -132,10 +139,21 @@ def _stood_in(showing: Showing) -> Grant | None:
 
 def _remembered(grant: Grant, wording: Wording) -> list[Both]:
     key = "line.let_through" if grant.decision is DecisionKind.APPROVE else "line.kept_from"
-    return [
-        wording(key, person=named(grant.granted_by), time=local_time(grant.granted_at)),
-        wording(f"line.remembered_{grant.scope}", until=local_time(grant.expires_at)),
-    ]
+    return [wording(key, person=named(grant.granted_by), time=local_time(grant.granted_at))]
+
+
+def _grant(showing: Showing, wording: Wording) -> list[Element]:
+    """What of a decision counts from now on, for which calls and how long, and the way to end that."""
+    grant = showing.grant or _stood_in(showing)
+    if grant is None or not (showing.outcome or showing.settlement):
+        return []
+    if grant.revoked_at is not None:
+        by = named(grant.revoked_by) if grant.revoked_by else ""
+        return [box([markdown(wording("line.grant_revoked", person=by, time=local_time(grant.revoked_at)))], "grey-50")]
+    what = "tool" if grant.scope is Remember.TOOL else "exact" if grant.decision is DecisionKind.APPROVE else "rejected"
+    tool = escaped(shortened(one_line(grant.tool), _TOOL_CHARACTERS))
+    said = wording(f"line.grant_{what}", tool=tool, until=local_time(grant.expires_at))
+    return [box([markdown(said)], "yellow-50"), revocation(grant.grant_id, showing.plan.approval_id, wording)]
 
 
 def _rejection(showing: Showing) -> str | None:
@@ -147,8 +165,10 @@ def _rejection(showing: Showing) -> str | None:
     return outcome.reason if outcome else None
 
 
-def _reported(outcome: Outcome, wording: Wording) -> list[Element]:
+def _reported(outcome: Outcome, wording: Wording, *, is_sealed: bool) -> list[Element]:
     shown: list[Element] = []
+    if is_sealed and not outcome.withheld:
+        return [markdown(wording("line.released"))]
     if outcome.reason and outcome.status in _TELLS_WHY and not outcome.withheld:
         label = "card.withdrawal" if outcome.status is Status.CANCELLED else "card.error"
         shown += said(label, outcome.reason, wording)

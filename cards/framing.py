@@ -8,8 +8,24 @@ from typing import NamedTuple
 from assent.contracts.manifest import Risk
 from assent.contracts.plan import Plan
 from assent.payload import short_hash
+from assent.safe import one_line, shortened
 from cards.arguments import Argument, Fitted, fit
-from cards.elements import NO_ROOM, Element, Room, div, plain, row, summary, tags, to_json, weight
+from cards.elements import (
+    NO_ROOM,
+    RISK_COLORS,
+    Element,
+    Room,
+    div,
+    markdown,
+    panel,
+    plain,
+    row,
+    summary,
+    tags,
+    to_json,
+    weight,
+)
+from cards.people import rule_of
 from cards.wording import Both, Wording
 
 MOST_BYTES = 28_000
@@ -18,10 +34,10 @@ MOST_TAGS = 190
 """Of the 200 elements."""
 TOOL_CHARACTERS = 200
 """How much of a tool's name stands in a header."""
+_DETAIL_CHARACTERS = 200
 _NOTICE_BYTES = 5000
 """Room that the notice of missing arguments takes at most."""
 _NOTICE_TAGS = 8
-_RISK_COLORS = {Risk.LOW: "green", Risk.MEDIUM: "orange", Risk.HIGH: "red"}
 
 
 class Filled(NamedTuple):
@@ -55,15 +71,15 @@ def framed(preview: Both, header: Element, elements: list[Element]) -> Element:
     }
 
 
-def headed(style: Style, title: str | Both, about: str, state: Both, risk: Risk, wording: Wording) -> Element:
+def headed(style: Style, title: str | Both, about: Both, state: Both, risk: Risk, wording: Wording) -> Element:
     """The header: what it is, what it is about, where it stands and how much harm it can do."""
     header: Element = {
         "template": style.template,
         "icon": {"tag": "standard_icon", "token": style.icon},
         "title": plain(title),
-        "text_tag_list": [_tag(state, style.tag), _tag(wording(f"risk.{risk}"), _RISK_COLORS[risk])],
+        "text_tag_list": [_tag(state, style.tag), _tag(wording(f"risk.{risk}"), RISK_COLORS[risk])],
     }
-    if about:
+    if about.en or about.zh:
         header["subtitle"] = plain(about)
     return header
 
@@ -75,6 +91,19 @@ def _tag(text: Both, color: str) -> Element:
 def fingerprint(plan: Plan, wording: Wording) -> Element:
     """The short hash of the payload."""
     return row(wording("card.payload"), div(short_hash(plan.payload_sha256), text_color="grey"))
+
+
+def details(plan: Plan, wording: Wording) -> Element:
+    """What few look at, folded: the agent, the tool's own name, the rule that says who decides, the payload's hash."""
+    known = {
+        "card.through": shortened(one_line(plan.asked_by), _DETAIL_CHARACTERS) if plan.asked_by else "",
+        "card.tool": shortened(one_line(plan.tool), _DETAIL_CHARACTERS) if plan.presentation.title else "",
+        "card.rule": rule_of(plan),
+        "card.payload": short_hash(plan.payload_sha256),
+    }
+    lines = [wording("card.detail", label=wording(key), value=value) for key, value in known.items() if value]
+    text = Both("\n".join(each.en for each in lines), "\n".join(each.zh for each in lines))
+    return panel(markdown(wording("card.details"), text_size="normal"), [div(text, text_color="grey")])
 
 
 def has_room(without: Element) -> bool:

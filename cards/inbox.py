@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 from assent.contracts.decision import Stage
 from assent.contracts.plan import Plan
-from assent.safe import one_line, shortened
-from cards.arguments import arguments_of, target
 from cards.elements import Element, box, div, markdown, plain, row, to_json
 from cards.framing import framed
+from cards.headline import cut, headline
 from cards.people import deadline_row, named
 from cards.wording import Both, Wording
 
@@ -49,9 +48,10 @@ def _header(said: Both, *, is_empty: bool) -> Element:
 def _listed(waiting: Waiting, wording: Wording) -> Element:
     """What would run, who asks for it and until when."""
     plan = waiting.plan
-    tool, about = shortened(one_line(plan.tool), _TOOL_CHARACTERS), target(arguments_of(plan))
-    what = wording("inbox.result", call=tool) if waiting.stage is Stage.RESULT else tool
-    rows = [div(what), *([div(about, text_color="grey")] if about else [])]
+    head = headline(plan)
+    title, about = cut(head.title, _TOOL_CHARACTERS), head.about
+    what = wording("inbox.result", call=title) if waiting.stage is Stage.RESULT else title
+    rows = [div(what), *([div(about, text_color="grey")] if about.en else [])]
     rows.append(row(wording("card.asked_by"), markdown(named(plan.requester))))
     if waiting.stage is Stage.CALL:
         rows.append(deadline_row(plan.deadline, wording))

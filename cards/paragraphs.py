@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from assent.safe import visible
 from cards.arguments import written
 from cards.elements import Element, div, row, to_json, weight
+from cards.reasons import reason_of
 from cards.safe import size
 from cards.wording import Both, Wording
 
@@ -32,9 +33,17 @@ def paragraph(text: str, most_bytes: int, wording: Wording, color: str = "defaul
     return Paragraph([_colored(visible(kept), color), div(note, text_color="grey")], True)
 
 
+def reason(text: str, most_bytes: int, wording: Wording, color: str = "default") -> list[Element]:
+    """What was given as a reason; the service's own words in the reader's language."""
+    both = reason_of(text, wording)
+    if both == (text, text):
+        return paragraph(text, most_bytes, wording, color).elements
+    return [_colored(Both(*(visible(beginning(each, most_bytes)) for each in both)), color)]
+
+
 def said(label: str, text: str, wording: Wording, most_bytes: int = _SAID_BYTES) -> list[Element]:
-    """Somebody's words beside the label of this name."""
-    first, *more = paragraph(text, most_bytes, wording).elements or [div('""')]
+    """Somebody's words beside the label of this name; the service's own in the reader's language."""
+    first, *more = reason(text, most_bytes, wording) or [div('""')]
     return [row(wording(label), first), *more]
 
 

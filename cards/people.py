@@ -48,20 +48,24 @@ def mentioned(someone: Identity) -> str:
     return mention(identifier) if identifier else escaped(fitting(str(someone), _ID_BYTES))
 
 
+def requester_row(plan: Plan, wording: Wording) -> Element:
+    """Who asks."""
+    return row(wording("card.asked_by"), markdown(named(plan.requester)))
+
+
 def requester_rows(plan: Plan, wording: Wording) -> list[Element]:
     """Who asks, and through which agent."""
-    rows = [row(wording("card.asked_by"), markdown(named(plan.requester)))]
+    rows = [requester_row(plan, wording)]
     if plan.asked_by:
         rows.append(row(wording("card.through"), div(shortened(one_line(plan.asked_by), 200))))
     return rows
 
 
-def rule_rows(plan: Plan, wording: Wording) -> list[Element]:
+def rule_of(plan: Plan) -> str:
     """The operator's rule that says who decides, where there is one."""
     if plan.rule is None:
-        return []
-    rule = f"{one_line(fitting(plan.rule.name, _RULE_BYTES))} · {short_hash(plan.rule.policy_sha256)}"
-    return [row(wording("card.rule"), div(rule, text_color="grey"))]
+        return ""
+    return f"{one_line(fitting(plan.rule.name, _RULE_BYTES))} · {short_hash(plan.rule.policy_sha256)}"
 
 
 def first(plan: Plan) -> Progress:

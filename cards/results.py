@@ -12,11 +12,12 @@ from assent.masking import Mask
 from assent.payload import short_hash
 from assent.safe import markdown as escaped
 from assent.safe import one_line, shortened, visible
-from cards.arguments import Argument, Fitted, arguments_of, names, target
+from cards.arguments import Argument, Fitted, arguments_of, names
 from cards.attachments import barred, both, section
 from cards.controls import bound, button, with_reason
 from cards.elements import Element, box, div, local_time, markdown, panel, row
-from cards.framing import TOOL_CHARACTERS, Style, filled, framed, headed
+from cards.framing import Style, filled, framed, headed
+from cards.headline import cut, headline
 from cards.hiding import hidden_result, readable, readable_start
 from cards.paragraphs import beginning, said
 from cards.people import deadline_row, named, requester_rows, reviewers_row
@@ -25,8 +26,8 @@ from cards.showing import File, ResultShowing
 from cards.wording import Both, Wording
 
 _MOST_ROWS = 8
-_RESULT_BYTES = 8000
-"""What of a result a card holds; a larger one is sent as a file."""
+_RESULT_BYTES, _RESULT_LINES = 2400, 40
+"""What of a result a card holds, open; a larger one is sent as a file."""
 _PREVIEW_BYTES = 1200
 _LAID_OUT_BYTES = 2_000_000
 """A result up to this size is laid out for people; a larger one stays as it is."""
@@ -52,7 +53,8 @@ class _Result(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        return len(beginning(self.text, _RESULT_BYTES)) == len(self.text)
+        is_short = self.text.count("\n") < _RESULT_LINES
+        return is_short and len(beginning(self.text, _RESULT_BYTES)) == len(self.text)
 
 
 def result_card(showing: ResultShowing, wording: Wording) -> str:
@@ -112,14 +114,14 @@ class _Draft:
     def card(self, fitted: Fitted) -> Element:
         """The whole card with these arguments."""
         plan, say = self._showing.plan, self._say
-        tool, about = shortened(one_line(plan.tool), TOOL_CHARACTERS), target(self.arguments)
-        call = shortened(" · ".join(filter(None, (tool, about))), 120)
+        head = headline(plan)
+        call = cut(head.call, 120)
         is_open = self._state == "result"
         state = say(f"state.{self._state}")
         again = self._showing.reminder
-        title = say(_TITLES[again], tool=tool) if is_open else tool
+        title = say(_TITLES[again], tool=head.title) if is_open else head.title
         preview = say(_PREVIEWS[again], call=call) if is_open else say("card.preview_state", call=call, state=state)
-        header = headed(_STYLES[self._state], title, about, state, plan.risk, say)
+        header = headed(_STYLES[self._state], title, head.about, state, plan.risk, say)
         return framed(preview, header, self._open(fitted) if is_open else self._closed(fitted))
 
     def _open(self, fitted: Fitted) -> list[Element]:
@@ -170,7 +172,7 @@ class _Draft:
         return said("card.error", error, self._say) if error else []
 
     def _returned(self) -> list[Element]:
-        """The result, folded: all of it, or its beginning and where the rest is."""
+        """The result: all of it, open, or its beginning and where the rest is. Nobody releases what was not shown."""
         say, attachment = self._say, self._showing.attachment
         if self._result is None:
             return [div(say("card.no_result"), text_color="grey")]
@@ -178,7 +180,7 @@ class _Draft:
         inside = [div(visible(kept))]
         if len(kept) < len(self._result.text):
             inside.append(div(say("card.beginning", size=size(self._result.size)), text_color="grey"))
-        shown = [panel(markdown(say("line.the_result", size=size(self._result.size))), inside)]
+        shown = [panel(markdown(say("line.the_result", size=size(self._result.size))), inside, expanded=True)]
         if attachment:
             file = {"name": escaped(shortened(attachment.name, 60)), "size": f"{attachment.size:,}"}
             line = say("line.result_attached", hash=escaped(short_hash(attachment.sha256)), **file)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import accumulate
 
 from assent.safe import one_line, shortened
-from cards.arguments import Argument, Fitted, arguments_of, names, target
+from cards.arguments import Argument, Fitted, arguments_of, names
 from cards.attempts import AMPLE, TIGHT, Room, late_truths, reported
 from cards.elements import Element, box, div, link, local_time, markdown, panel, row, weight
-from cards.framing import TOOL_CHARACTERS, Style, filled, fingerprint, framed, has_room, headed
+from cards.framing import Style, filled, fingerprint, framed, has_room, headed
+from cards.headline import cut, headline
 from cards.hiding import hidden_review
 from cards.paragraphs import paragraph
 from cards.people import mentions, named, requester_rows
@@ -51,21 +52,21 @@ class _Draft:
         self._room = room
         self._state = _state_of(showing)
         self._description = paragraph(plan.description.strip().split("\n\n")[0], room.words, wording, "grey")
-        self._tool = shortened(one_line(plan.tool), TOOL_CHARACTERS)
-        self._call = shortened(" · ".join(filter(None, (self._tool, target(arguments)))), 120)
+        self._headline = headline(plan)
         self._reason = paragraph(plan.request_reason or "", room.words, wording)
-        cut = {"line.the_description": self._description, "line.the_reason": self._reason}
-        self.others = [wording(key) for key, part in cut.items() if part.is_cut]
+        parts = {"line.the_description": self._description, "line.the_reason": self._reason}
+        self.others = [wording(key) for key, part in parts.items() if part.is_cut]
 
     def card(self, fitted: Fitted) -> Element:
         """The whole card with these arguments."""
         plan, say = self._showing.plan, self._say
-        tool, about, call = self._tool, target(self.arguments), self._call
+        head = self._headline
+        call = cut(head.call, 120)
         state = say(f"state.{self._state}")
         is_open = self._state == "frozen"
-        title = say("card.review_title", tool=tool) if is_open else tool
+        title = say("card.review_title", tool=head.title) if is_open else head.title
         preview = say("card.review_title", tool=call) if is_open else say("card.preview_state", call=call, state=state)
-        header = headed(_STYLES[self._state], title, about, state, plan.risk, say)
+        header = headed(_STYLES[self._state], title, head.about, state, plan.risk, say)
         return framed(preview, header, self._body(fitted))
 
     def _body(self, fitted: Fitted) -> list[Element]:
@@ -78,7 +79,7 @@ class _Draft:
             {"tag": "hr"},
             markdown(say("card.approved_call"), text_size="notation"),
             *self._asked_for(fitted),
-            *([settling(showing.frozen, showing.examined, self._call, say)] if is_open else []),
+            *([settling(showing.frozen, showing.examined, cut(self._headline.call, 120), say)] if is_open else []),
             *self._link(),
         ]
 

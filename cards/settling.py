@@ -35,7 +35,7 @@ _BUTTONS = {
 }
 
 
-def settling(frozen: FrozenCall, examined: Examined, call: str, wording: Wording) -> Element:
+def settling(frozen: FrozenCall, examined: Examined, call: Both, wording: Wording) -> Element:
     """Executed, not executed or once more; each asks why, and asks back what is meant.
 
     call: the call in a line, for who is asked back.
@@ -80,7 +80,7 @@ def _hash(wording: Wording) -> Element:
     }
 
 
-def _button(kind: RulingKind, frozen: FrozenCall, examined: Examined, call: str, wording: Wording) -> Element:
+def _button(kind: RulingKind, frozen: FrozenCall, examined: Examined, call: Both, wording: Wording) -> Element:
     button = _BUTTONS[kind]
     value = {
         "assent": VALUE_VERSION,

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from assent.contracts.decision import Judged
+from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
@@ -59,6 +60,8 @@ class Showing(Frozen):
     """Whether it is sent because nobody has decided yet."""
     reviewing: Status | None = None
     """How the call ended, while its result waits to be released."""
+    grant: Grant | None = None
+    """The remembered decision that stood in for people, or that theirs became; as it stands now."""
 
 
 class ResultShowing(Frozen):

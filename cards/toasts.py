@@ -10,7 +10,7 @@ from assent.contracts.ruling import Ruled, RuledKind, RulingKind
 from assent.contracts.status import Status
 from assent.contracts.values import Frozen
 from assent.safe import one_line, shortened
-from cards.reasons import reason_of
+from cards.reasons import problems_of
 from cards.wording import Both, Wording
 
 _TYPES = {
@@ -131,7 +131,7 @@ def _text(verdict: Verdict, kind: DecisionKind, wording: Wording, name: str | No
         case VerdictKind.ACCEPTED:
             return _accepted(verdict, kind, wording, stage)
         case VerdictKind.INVALID if verdict.reason:
-            said = reason_of(verdict.reason.removeprefix("invalid arguments: "), wording)
+            said = problems_of(verdict.reason, wording)
             reason = Both(*(shortened(one_line(each), _REASON_CHARACTERS) for each in said))
             return wording("toast.invalid_because", reason=reason)
         case VerdictKind.SUPERSEDED if verdict.status is not Status.SUPERSEDED:

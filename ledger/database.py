@@ -260,6 +260,9 @@ class Ledger:
     async def remember(self, remembering: Remembering) -> Grant | None:
         return await self._engine.write(grants.remember, remembering)
 
+    async def grant(self, grant_id: str) -> Grant | None:
+        return await self._engine.read(grants.grant_of, grant_id)
+
     async def grant_for(
         self,
         *,

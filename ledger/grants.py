@@ -13,6 +13,7 @@ from assent.contracts.execute import ToolCall
 from assent.contracts.grants import Grant, Remembering, RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
+from assent.contracts.permission import Execution
 from assent.contracts.plan import Plan
 from assent.contracts.values import Frozen, Surface
 from assent.payload import sha256
@@ -102,6 +103,19 @@ async def grant_of(connection: Connection, grant_id: str) -> Grant | None:
     return _read(row) if row is not None else None
 
 
+async def grant_about(connection: Connection, plan: Plan) -> Grant | None:
+    """The grant that stood in for people in an approval, or that their decision became; as it stands now."""
+    if plan.grant is not None:
+        return await grant_of(connection, plan.grant.grant_id)
+    if plan.permission.execution is not Execution.ASK_ONCE or not plan.remember_for:
+        return None
+    could_be = ((Remember.TOOL, DecisionKind.APPROVE), *((Remember.EXACT, each) for each in _MEANT.values()))
+    for scope, decision in dict.fromkeys(could_be):
+        if (grant := await grant_of(connection, _grant_id(plan, scope, decision))) is not None:
+            return grant
+    return None
+
+
 async def page(connection: Connection, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
     """The grants from *offset* on, the newest first, ended ones too; and where the rest begins."""
     found = (await connection.execute(_PAGE, {"offset": offset, "limit": limit + 1})).all()
@@ -168,7 +182,7 @@ def _grant(plan: Plan, decision: DecisionKind, remembering: Remembering) -> Gran
     )
     scope = Remember.TOOL if whole_tool else Remember.EXACT
     return Grant(
-        grant_id="g_" + sha256(f"{plan.approval_id}/{scope}/{decision}/{plan.payload_sha256}")[:32],
+        grant_id=_grant_id(plan, scope, decision),
         scope=scope,
         tool=plan.tool,
         payload_sha256=None if whole_tool else plan.payload_sha256,
@@ -184,6 +198,10 @@ def _grant(plan: Plan, decision: DecisionKind, remembering: Remembering) -> Gran
         risk=plan.risk,
         approvers=plan.approvers,
     )
+
+
+def _grant_id(plan: Plan, scope: Remember, decision: DecisionKind) -> str:
+    return "g_" + sha256(f"{plan.approval_id}/{scope}/{decision}/{plan.payload_sha256}")[:32]
 
 
 def _ended(grant: Grant, now: datetime) -> str | None:

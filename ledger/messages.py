@@ -11,6 +11,7 @@ from sqlalchemy import bindparam, select, update
 from assent.contracts.address import Address
 from assent.contracts.audit import AuditEntry, AuditEvent
 from assent.contracts.decision import DecisionKind, Judged, Stage, VerdictKind
+from assent.contracts.grants import Grant
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
 from assent.contracts.ruling import Settlement
@@ -19,6 +20,7 @@ from assent.contracts.values import Frozen
 from assent.payload import sha256
 from ledger import audit
 from ledger.engine import Connection, inserted
+from ledger.grants import grant_about
 from ledger.revisions import approval_of, edited_by, plan_of, standing_plan
 from ledger.schema import approvals, claims, decisions, messages
 from ledger.settlements import settlement_of
@@ -115,6 +117,8 @@ class Record(Frozen):
     twin_key: str | None
     """The key of the frozen call that is identical to this one."""
     messages: tuple[Message, ...]
+    grant: Grant | None = None
+    """The remembered decision that stood in for people, or that theirs became; as it stands now."""
 
 
 async def intend(
@@ -213,6 +217,7 @@ async def record_of(connection: Connection, approval_id: str, payload_sha256: st
         settlement=await settlement_of(connection, approval_id) if row.status in (None, Status.FROZEN) else None,
         twin_key=await _twin_key(connection, plan) if plan.frozen_twin else None,
         messages=await messages_of(connection, approval_id),
+        grant=await grant_about(connection, plan),
     )
 
 

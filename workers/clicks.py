@@ -108,7 +108,9 @@ async def answer_revoke(gate: Assent, click: RevokeClick, wording: Wording, *, w
     """
     try:
         async with asyncio.timeout(within):
-            revoked = await gate.revoke(click.grant_id, actor=click.operator, surface=Surface.FEISHU)
+            revoked = await gate.revoke(
+                click.grant_id, actor=click.operator, surface=Surface.FEISHU, seen_on=click.approval_id
+            )
     except Exception as error:
         _log.error(
             "grant %s was not revoked in time (event %s); the person is asked to click again: %s: %s",

@@ -7,6 +7,7 @@ from workflows.frozen import FrozenReviewWorkflow
 from workflows.inbox_reply import InboxReplyWorkflow
 from workflows.recall import RecallWorkflow
 from workflows.recording import RecordingWorkflow
+from workflows.redrawing import RedrawingWorkflow
 from workflows.show_settled import ShowSettledWorkflow
 
 ALL = [
@@ -17,6 +18,7 @@ ALL = [
     InboxReplyWorkflow,
     RecallWorkflow,
     RecordingWorkflow,
+    RedrawingWorkflow,
     ShowSettledWorkflow,
 ]
 
@@ -29,5 +31,6 @@ __all__ = [
     "InboxReplyWorkflow",
     "RecallWorkflow",
     "RecordingWorkflow",
+    "RedrawingWorkflow",
     "ShowSettledWorkflow",
 ]

@@ -8,6 +8,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
+    from assent.contracts.deliver import Revision
     from assent.contracts.recall import Recall, Recalled
     from assent.steps import RECALL
     from workflows.steps import LOCAL, take
@@ -19,4 +20,12 @@ class RecallWorkflow:
 
     @workflow.run
     async def run(self, question: Recall) -> Recalled:
-        return await take(RECALL, question, LOCAL, within=timedelta(seconds=20))
+        recalled = await take(RECALL, question, LOCAL, within=timedelta(seconds=20))
+        for approval_id in recalled.redraw:
+            await workflow.start_child_workflow(
+                names.REDRAWING,
+                Revision(approval_id=approval_id),
+                id=names.redrawing_workflow(approval_id, str(workflow.uuid4())),
+                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+            )
+        return recalled

@@ -198,7 +198,9 @@ class HttpDoor:
         for grant in _read(await self._insist("GET", "/v1/grants"), GrantList).grants:
             yield grant
 
-    async def revoke(self, grant_id: str, *, actor: Identity, surface: Surface) -> RevokedKind:
+    async def revoke(
+        self, grant_id: str, *, actor: Identity, surface: Surface, seen_on: str | None = None
+    ) -> RevokedKind:
         path = f"/v1/grants/{path_segment(grant_id)}?actor={person(actor)}"
         try:
             return _read(await self._insist("DELETE", path), Revoked).kind

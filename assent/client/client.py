@@ -150,9 +150,14 @@ class Assent:
         async for grant in self._door.grants():
             yield grant
 
-    async def revoke(self, grant_id: str, *, actor: Identity, surface: Surface = Surface.CLIENT) -> RevokedKind:
-        """Let a remembered decision no longer count: from the next call on, somebody is asked again."""
-        return await self._door.revoke(grant_id, actor=actor, surface=surface)
+    async def revoke(
+        self, grant_id: str, *, actor: Identity, surface: Surface = Surface.CLIENT, seen_on: str | None = None
+    ) -> RevokedKind:
+        """Let a remembered decision no longer count: from the next call on, somebody is asked again.
+
+        seen_on: the approval on whose card that was said, if it was on one; the card is redrawn.
+        """
+        return await self._door.revoke(grant_id, actor=actor, surface=surface, seen_on=seen_on)
 
     async def tools(self) -> list[ToolDescription]:
         """The tools that can be asked for, by name."""

@@ -136,7 +136,9 @@ class Door(Protocol):
     def grants(self) -> AsyncIterator[Grant]:
         """The decisions that were remembered, also those that no longer count."""
 
-    async def revoke(self, grant_id: str, *, actor: Identity, surface: Surface) -> RevokedKind:
+    async def revoke(
+        self, grant_id: str, *, actor: Identity, surface: Surface, seen_on: str | None = None
+    ) -> RevokedKind:
         """Let a remembered decision no longer count."""
 
     async def close(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from assent.contracts.approvers import Approvers
 from assent.contracts.permission import Permission
+from assent.contracts.presentation import Presentation
 from assent.contracts.values import Frozen
 from assent.payload import canonical_json, sha256
 
@@ -42,6 +43,8 @@ class Manifest(Frozen):
     sensitive: tuple[str, ...]
     max_ttl: timedelta | None
     permission: Permission = Permission()
+    presentation: Presentation = Presentation()
+    """How its calls are read. Consent does not rest on it: what is approved are the arguments."""
 
     @property
     def shown_sha256(self) -> str:

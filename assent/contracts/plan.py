@@ -11,6 +11,7 @@ from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
 from assent.contracts.permission import Execution, Fallback, Permission
 from assent.contracts.policy import Rule
+from assent.contracts.presentation import Presentation
 from assent.contracts.values import Frozen
 from assent.payload import sha256
 
@@ -104,6 +105,8 @@ class Plan(Frozen):
     """The hashes of what it was before it was edited."""
     bundle_id: str | None = None
     """The bundle whose card shows it among others, if it was asked for together with them."""
+    presentation: Presentation = Presentation()
+    """How it is read."""
 
     @property
     def open_until(self) -> datetime:

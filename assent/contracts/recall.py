@@ -57,7 +57,7 @@ class Recall(Frozen):
     decision: LateDecision | None = None
     grant_id: str = ""
     actor: Identity | None = None
-    """Who revokes a grant."""
+    """Who revokes a grant; `approval_id` then is the approval on whose card they did, if they did on one."""
     surface: Surface = Surface.CLIENT
 
 
@@ -67,3 +67,5 @@ class Recalled(Frozen):
     verdict: Verdict | None = None
     revoked: RevokedKind | None = None
     review: ReviewRecord | None = None
+    redraw: tuple[str, ...] = ()
+    """Approvals whose cards say something that is no longer so."""

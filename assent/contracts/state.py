@@ -11,6 +11,7 @@ from assent.contracts.manifest import Risk
 from assent.contracts.permission import Permission
 from assent.contracts.plan import Edit
 from assent.contracts.policy import Rule
+from assent.contracts.presentation import Presentation
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Frozen
 
@@ -59,6 +60,8 @@ class State(Frozen):
     permission: Permission | None = None
     rule: Rule | None = None
     warnings: tuple[str, ...] = ()
+    presentation: Presentation = Presentation()
+    """How its call is read."""
     grant_id: str | None = None
     edit: Edit | None = None
     result_sha256: str | None = None

@@ -25,7 +25,7 @@ def send(approval: Planned, now: datetime) -> tuple[Planned, tuple[Delivery, ...
     plan, cards = approval.plan, _open_cards(approval)
     if not plan.addresses or cards.on_their_way or now < cards.due_at(now, approval.renewal):
         return approval, ()
-    addresses = approval.panel.addresses(plan)
+    addresses = approval.panel.addresses(plan) if approval.result is None else approval.panel.private_addresses(plan)
     cards = cards.sending(len(addresses), approval.renewal, approval.news)
     approval = _with_open_cards(approval, cards).model_copy(update={"expects_cards": True})
     progress = approval.panel.progress(plan, approval.notes.judged)

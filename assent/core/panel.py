@@ -256,6 +256,29 @@ class Panel(Frozen):
         found += [Address.of(each) for each in self._called(plan, self._place(plan)) if deciders.include(each)]
         return tuple(dict.fromkeys(found))
 
+    def private_addresses(self, plan: Plan) -> tuple[Address, ...]:
+        """Where the cards of a result go: to those alone who may release it, each in private.
+
+        Where that is whoever is in a chat, it is that chat.
+        """
+        found: list[Address] = []
+        for stage, group in enumerate(plan.approvers.stages):
+            match group.kind:
+                case Approvers.Kind.CHAT if group.chat_id:
+                    found.append(Address(kind=AddressKind.CHAT_ID, id=group.chat_id))
+                case Approvers.Kind.ANYONE:
+                    found += plan.addresses
+                case _:
+                    found += [Address.of(person) for person in self._releasing(plan, stage)]
+            found += [Address.of(person) for person in self._called(plan, stage)]
+        return tuple(dict.fromkeys(found))
+
+    def _releasing(self, plan: Plan, stage: int) -> tuple[Identity, ...]:
+        """Those of a stage who are named, without those who left it to others."""
+        group, gone = plan.approvers.stages[stage], self._left_by(stage)
+        named = [person for person in group.people or (plan.requester,) if not person.is_among(gone)]
+        return tuple(person for person in named if not (group.exclude_requester and person.may_be(plan.requester)))
+
 
 def _place_of(person: Identity, people: list[Identity]) -> int:
     """Where somebody stands among these people; at their end, if they are none of them."""

@@ -59,6 +59,7 @@ def state(approval: Unplanned | Planned) -> State:
         permission=plan.permission,
         rule=plan.rule,
         warnings=plan.warnings,
+        presentation=plan.presentation,
         grant_id=plan.grant.grant_id if plan.grant else None,
         edit=plan.edit,
         result_sha256=waiting.content_sha256 if waiting else None,

@@ -130,8 +130,12 @@ class TemporalDoor:
     def grants(self) -> AsyncIterator[Grant]:
         return self._ledger.grants()
 
-    async def revoke(self, grant_id: str, *, actor: Identity, surface: Surface = Surface.CLIENT) -> RevokedKind:
-        question = Recall(kind=RecallKind.REVOKE, grant_id=grant_id, actor=actor, surface=surface)
+    async def revoke(
+        self, grant_id: str, *, actor: Identity, surface: Surface = Surface.CLIENT, seen_on: str | None = None
+    ) -> RevokedKind:
+        question = Recall(
+            kind=RecallKind.REVOKE, grant_id=grant_id, actor=actor, surface=surface, approval_id=seen_on or ""
+        )
         revoked = (await self._recall(question)).revoked
         if revoked is None:
             raise Unavailable("the approvals worker does not know how to revoke; start a newer one and try again")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any, TypeVar, get_args, get_type_hints, overload
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.dataclasses import dataclass
@@ -23,6 +23,7 @@ from assent.contracts.approvers import Approvers
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest, Risk
 from assent.contracts.permission import Permission
+from assent.contracts.presentation import Presentation, Words, placeholders
 from assent.contracts.values import Frozen, Id
 from assent.errors import InvalidTool
 from assent.payload import canonical_json
@@ -30,7 +31,12 @@ from assent.payload import canonical_json
 _LONGEST = timedelta(days=365)
 """What all attempts of one call may take together: deadlines must stay within the calendar."""
 
+_DECIMAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+"""The texts that are decimals."""
+
 _Size = TypeVar("_Size", int, timedelta)
+Said = str | Mapping[str, str]
+"""A text for people: one for all, or one for each of `en` and `zh`."""
 
 
 class ToolOutcome(StrEnum):
@@ -89,16 +95,32 @@ class ToolContext(Frozen):
     attempt: int = 1
 
 
+class _Read(NamedTuple):
+    """What an author says of how a tool's calls are read."""
+
+    title: Said | None = None
+    labels: Mapping[str, Said] = {}
+    summary: Said | None = None
+
+
 class Tool:
     """A registered function. Calling it calls the function, unguarded."""
 
-    def __init__(self, function: Callable[..., Any], probe: Callable[..., Any] | None, **declared: Any) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        probe: Callable[..., Any] | None,
+        read: _Read | None = None,
+        **declared: Any,
+    ) -> None:
         self.function = function
         self.probe = probe
         self._parameters, self._context_name = _parameters(function, declared["name"])
         self._model = _arguments_model(self._parameters)
+        parameters = _closed_schema(self._model, self._parameters, declared["name"])
         self.manifest = Manifest(
-            parameters=_closed_schema(self._model, self._parameters, declared["name"]),
+            parameters=parameters,
+            presentation=_presentation(read or _Read(), self._model, parameters),
             description=inspect.getdoc(function) or "",
             has_probe=probe is not None,
             **declared,
@@ -162,6 +184,9 @@ def tool(
     permission: Permission | str | None = None,
     require_execution_approval: bool | None = None,
     require_result_approval: bool | None = None,
+    title: Said | None = None,
+    labels: Mapping[str, Said] | None = None,
+    summary: Said | None = None,
     registry: Registry = registry,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
@@ -183,6 +208,9 @@ def tool(
     permission: Permission | str | None = None,
     require_execution_approval: bool | None = None,
     require_result_approval: bool | None = None,
+    title: Said | None = None,
+    labels: Mapping[str, Said] | None = None,
+    summary: Said | None = None,
     registry: Registry = registry,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Register a function as a tool that runs only with a person's consent.
@@ -204,6 +232,10 @@ def tool(
         never. The older levels are understood too: "public", "moderate", "sensitive".
     require_execution_approval, require_result_approval: the older words: False runs it without asking, True has
         every result looked at.
+    title: what people read instead of the name: "Refund an order", or {"en": "Refund an order", "zh": "退款"}.
+    labels: what they read instead of a parameter's name, by that name; `Field(title=…)` counts, too.
+    summary: the call in one line, in which `{name}` stands for an argument:
+        "Refund {amount} {currency} for order {order}". Without it, telling arguments are picked.
     """
 
     def register(function: Callable[..., Any]) -> Tool:
@@ -213,6 +245,7 @@ def tool(
                 Tool(
                     function,
                     probe,
+                    read=_Read(title, labels or {}, summary),
                     name=_id(chosen, "name"),
                     queue=_id(queue, "queue"),
                     risk=Risk(risk),
@@ -308,7 +341,7 @@ class _SchemaOfArguments(GenerateJsonSchema):
     """JSON Schema that also says which texts are decimals, so that others are refused before anyone is asked."""
 
     def get_decimal_pattern(self, schema: DecimalSchema) -> str:
-        return r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+        return _DECIMAL
 
 
 def _closed_schema(model: type[BaseModel], parameters: list[inspect.Parameter], name: str) -> dict[str, Any]:
@@ -322,6 +355,29 @@ def _closed_schema(model: type[BaseModel], parameters: list[inspect.Parameter], 
     if lost:
         raise InvalidTool(f"tool {name!r}: JSON Schema cannot carry the default of {', '.join(sorted(set(lost)))}")
     return parts
+
+
+def _presentation(read: _Read, model: type[BaseModel], parameters: dict[str, Any]) -> Presentation:
+    declared = parameters.get("properties", {})
+    if unknown := sorted(set(read.labels) - set(declared)):
+        raise ValueError(f"labels names no parameter {unknown}")
+    titled = {field.alias: field.title for field in model.model_fields.values() if field.alias and field.title}
+    summary = Words.of(read.summary, "summary") if read.summary is not None else None
+    for text in (summary.en, summary.zh) if summary else ():
+        if unknown := sorted(set(placeholders(text)) - set(declared)):
+            raise ValueError(f"summary names no parameter {unknown}")
+    return Presentation(
+        title=Words.of(read.title, "title") if read.title is not None else None,
+        labels={name: Words.of(said, f"labels[{name!r}]") for name, said in {**titled, **read.labels}.items()},
+        summary=summary,
+        order=tuple(declared),
+        decimals=tuple(name for name, schema in declared.items() if _is_decimal(schema)),
+    )
+
+
+def _is_decimal(declared: dict[str, Any]) -> bool:
+    """Whether an argument is a decimal, or none."""
+    return any(each.get("pattern") == _DECIMAL for each in (declared, *declared.get("anyOf", ())))
 
 
 def _is_carried(parameter: inspect.Parameter, declared: dict[str, Any]) -> bool:

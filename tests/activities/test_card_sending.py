@@ -169,7 +169,7 @@ async def test_cards_of_the_next_stage_go_elsewhere_and_the_former_ones_say_so(s
     third = await sender.deliver("stages", generation=2, place=0, address=Address.of(CAT))
     assert third["chat_id"] == "oc_p2p_operator"
     for message in places:
-        assert "for others to decide now" in await sender.text(message)
+        assert "Others decide this now" in await sender.text(message)
     record = await sender.ledger.record("stages")
     assert record is not None
     assert {each.address for each in record.messages} == {Address.of(BEN), Address.of(ANN), Address.of(CAT)}
@@ -216,7 +216,7 @@ async def test_a_result_is_asked_about_on_a_card_of_its_own(sender: CardSender) 
     assert content is not None
     await sender.cards.show(Revision(approval_id="result", decided=judged(BEN, made), reviewing=True))
     assert "Its result waits to be released" in await sender.text(call)
-    assert "It ran to its end." in await sender.text(call)
+    assert "It completed." in await sender.text(call)
     asked = await sender.deliver("result", kind=CardKind.RESULT)
     text = await sender.text(asked)
     assert "Release to the agent" in text
@@ -231,7 +231,7 @@ async def test_a_result_is_asked_about_on_a_card_of_its_own(sender: CardSender) 
     final = await sender.text(asked)
     assert "Withheld by <person id='ou_operator'" in final
     assert "callback" not in final
-    assert "withheld from the agent" in await sender.text(call)
+    assert "does not get its result" in await sender.text(call)
     record = await sender.ledger.record("result")
     assert record is not None
     assert {each.slot.kind for each in record.messages} == {MessageKind.CARD, MessageKind.RESULT}
@@ -308,7 +308,7 @@ async def test_a_remembered_decision_is_told_of_once_and_can_be_revoked_there(se
     sent = (await sender.chat.messages("oc_team"))[before:]
     assert len(sent) == 1
     text = await sender.text(sent[0])
-    assert "let through by a decision of" in text
+    assert "Nobody was asked:" in text
     assert '"revoke": "grant-1"' in text
     assert "approve" not in {each.get("name") for each in sent[0]["content"]["body"]["elements"]}
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import assent
 from assent import Approvers, Identity, InvalidTool, Registry, Tool, ToolContext, tool, types
+from assent.contracts.presentation import Words
 from assent.types import Risk
 
 NAN = float("nan")
@@ -408,3 +409,48 @@ def test_importing_assent_brings_neither_a_door_nor_a_database() -> None:
     script = f"import sys, assent; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# How calls are read
+
+
+def test_a_tool_says_how_its_calls_are_read_in_each_language() -> None:
+    @tool(
+        title={"en": "Refund an order", "zh": "退款"},
+        labels={"order": {"en": "Order", "zh-CN": "订单"}},
+        summary={"en": "Refund {amount} {currency} for order {order}", "zh": "订单 {order} 退款 {amount} {currency}"},
+        registry=Registry(),
+    )
+    def refund(
+        order: str, amount: Annotated[Decimal, Field(title="Amount")], currency: str = "EUR", note: str | None = None
+    ) -> None: ...
+
+    read = refund.manifest.presentation
+    assert read.title == Words(en="Refund an order", zh="退款")
+    assert read.labels == {"amount": Words(en="Amount", zh="Amount"), "order": Words(en="Order", zh="订单")}
+    assert read.order == ("order", "amount", "currency", "note")
+    assert read.decimals == ("amount",)
+
+    @tool(title="Refund an order", registry=Registry())
+    def plain(order: str) -> None: ...
+
+    assert plain.manifest.presentation.title == Words(en="Refund an order", zh="Refund an order")
+    assert plain.manifest.presentation.labels == {}
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"summary": "Refund {amont}"}, "summary names no parameter"),
+        ({"summary": "{order!r}"}, "not the name of an argument"),
+        ({"summary": {"de": "Erstatten"}}, "for each of en and zh"),
+        ({"title": "two\nlines"}, "one line"),
+        ({"title": ""}, "one line"),
+        ({"labels": {"amont": "Amount"}}, "labels names no parameter"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_when_the_tool_is_registered(said: dict[str, Any], complaint: str) -> None:
+    def refund(order: str) -> None: ...
+
+    with pytest.raises(InvalidTool, match=complaint):
+        tool(registry=Registry(), **said)(refund)

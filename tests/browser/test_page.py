@@ -27,10 +27,10 @@ CUSTOMER = {"customer": "ACME Ltd.", "password": "correct horse battery staple"}
 WHY = "The order 4711 was delivered yesterday, and the customer asked for the invoice."
 PENDING = ("pending-low", "pending-medium", "pending-high", "pending-file")
 FINAL = ("executed", "replayed", "rejected", "failed", "frozen", "expired", "superseded", "cancelled")
-ASKED = ("progress", "editing", "edited", "warned", "result", "withheld", "notice", "bundle")
+ASKED = ("progress", "editing", "edited", "warned", "result", "withheld", "grant", "notice", "bundle")
 """Of tests/browser/test_page_permissions.py."""
 CARDS = (*PENDING, "running", *FINAL, *ASKED)
-PAGES = [*(f"page.{lang}" for lang in LANGUAGES), "phone-dark.en"]
+PAGES = [*(f"page.{lang}" for lang in LANGUAGES), *(f"phone-dark.{lang}" for lang in LANGUAGES)]
 
 SAMPLE = {sample.tool: number for number, sample in enumerate(SAMPLES)}
 
@@ -74,13 +74,11 @@ async def test_card_says_everything_in_both_languages(scene: Scene, album: Album
     await expect(reader.card(asked).locator(".card-title")).to_have_text("Run delete_customer?")
     assert await reader.rows(asked) == {
         "Asked by": "HM\nHan Meimei",
-        "Agent": "agent",
         "Why": "They asked to be forgotten.",
         "customer": "ACME Ltd.",
         "password": "••• (hidden, it is marked sensitive)",
         "May decide": "Anyone in this chat",
         "Decide by": local(deadline, "America/New_York"),
-        "Payload": asked.state["payload_sha256"][:12],
     }
     header = reader.card(asked).locator(".card-header")
     await expect(header).to_contain_text("customer: ACME Ltd.")
@@ -91,13 +89,11 @@ async def test_card_says_everything_in_both_languages(scene: Scene, album: Album
     await expect(reader.card(asked).locator(".card-title")).to_have_text("是否执行 delete_customer？")
     assert await reader.rows(asked) == {
         "申请人": "梅梅\n韩梅梅",
-        "智能体": "agent",
         "申请理由": "They asked to be forgotten.",
         "customer": "ACME Ltd.",
         "password": "•••（敏感信息，已隐藏）",
         "审批人": "本会话中的任何人",
         "截止时间": local(deadline, "America/New_York"),
-        "内容指纹": asked.state["payload_sha256"][:12],
     }
     await expect(header.locator(".text-tag")).to_have_text(["待审批", "高风险"])
     assert CUSTOMER["password"] not in await reader.page.content()
@@ -145,8 +141,10 @@ async def test_sample_button_files_a_request_and_its_approval_runs_it_before_eve
         assert await seat.has_no_buttons(asked)
         rows = await seat.rows(asked)
         assert asked.approval_id in rows["Result"]
-        assert rows["Payload"] == asked.state["payload_sha256"][:12]
-        await expect(seat.card(asked)).to_contain_text("Done. The call ran to its end.")
+        said = await seat.card(asked).evaluate("card => card.textContent")  # folded, too
+        assert f"Payload: {asked.state['payload_sha256'][:12]}" in said
+        assert "Agent: " in said
+        await expect(seat.card(asked)).to_contain_text("Done. The call completed.")
         await expect(seat.card(asked)).to_contain_text("Approved by")
     assert [invoice["approval"] for invoice in scene.tools.done("invoices")].count(asked.approval_id) == 1
     assert await requester.page.evaluate("window.neverReloaded")
@@ -196,7 +194,7 @@ async def test_second_click_is_told_who_decided(scene: Scene, requester: Seat) -
     await scene.chat.misbehave({"on": "patch", "kind": "5xx", "match": {"message_id": asked.message_id}})
     assert await approver.approve_after_a_second_look(asked) == ("success", "Approved. It is running now.")
     kind, text = await requester.approve_after_a_second_look(asked)
-    assert (kind, text.partition(" It stands at")[0]) == ("info", "李雷 decided this already.")
+    assert (kind, text.partition(" Its state")[0]) == ("info", "李雷 has already decided this.")
     await scene.chat.behave()
 
     again = await scene.ask("delete_customer", {**CUSTOMER, "customer": "Race Ltd."})
@@ -217,7 +215,7 @@ async def test_high_risk_is_asked_back_and_only_yes_sends_anything(scene: Scene,
     for leave in ("cancel", "escape"):
         await requester.button(asked, APPROVE).click()
         await expect(question).to_contain_text("Approve a high-risk call?")
-        await expect(question).to_contain_text("delete_customer · customer: Umbrella plc will run right away")
+        await expect(question).to_contain_text("delete_customer · customer: Umbrella plc: this runs right away")
         if leave == "cancel":
             await requester.page.get_by_test_id("confirm-cancel").click()
         else:
@@ -256,7 +254,7 @@ async def test_killed_worker_leaves_a_frozen_card_and_the_next_one_carries_on(
     await album.take("running", waiting, "running")
     await scene.tools.start()
     await requester.shows(midway, "frozen")
-    await expect(requester.card(midway)).to_contain_text("The call was begun and no answer came back.")
+    await expect(requester.card(midway)).to_contain_text("The call was started, and no answer came back.")
     await requester.shows(waiting, "executed")
     assert len(scene.tools.done("migrations")) == 1
 
@@ -298,7 +296,7 @@ async def test_endings_that_nobody_clicked_arrive_by_themselves(scene: Scene, al
     answer = await scene.agent.post(f"/v1/approvals/{withdrawn.approval_id}/cancel", json=cancel)
     assert answer.is_success, answer.text
     said = {
-        "superseded": (older, "A newer request took its place. The call did not run."),
+        "superseded": (older, "A newer request replaced this one. The call did not run."),
         "cancelled": (withdrawn, "The request was withdrawn. The call did not run."),
         "expired": (late, "Nobody decided in time. The call did not run."),
     }
@@ -373,7 +371,11 @@ async def test_phone_in_the_dark_reads_and_decides_without_scrolling_sideways(sc
     )
     assert all(max(int(part) for part in colour[4:-1].split(",")) < 64 for colour in colours), colours
     await phone.card(asked).locator(".card-header").scroll_into_view_if_needed()
-    await album.page("phone-dark", "en", phone)
+    for lang in ("zh", "en"):
+        await phone.page.get_by_test_id(f"lang-{lang}").click()
+        await phone.shows(asked, "pending", lang)
+        await phone.card(asked).locator("button[data-name=approve]").scroll_into_view_if_needed()
+        await album.page("phone-dark", lang, phone)
     await phone.button(asked, APPROVE).tap()
     assert await widths(phone) <= 390
     assert await phone.told(phone.page.get_by_test_id("confirm-ok").tap()) == (

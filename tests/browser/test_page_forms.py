@@ -13,6 +13,7 @@ from playwright.async_api import Locator, Page, expect
 from assent.arguments.fields import typed
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
+from assent.contracts.presentation import Presentation, Words
 from cards import Click, Showing, card, parse_event, result_card
 from simulator import Settings
 from tests.support.cards import WORDING, plan
@@ -60,8 +61,12 @@ async def _form_page() -> AsyncIterator[FormPage]:
 
 
 async def pressed(form_page: FormPage, shown: Locator, name: str) -> Click:
+    return await sent(form_page, shown.get_by_role("button", name=name, exact=True))
+
+
+async def sent(form_page: FormPage, button: Locator) -> Click:
     before = len(form_page.hook.received)
-    await shown.get_by_role("button", name=name, exact=True).click()
+    await button.click()
     await expect(form_page.page.get_by_test_id("toast").last).to_have_text("Received")
 
     async def heard() -> bool:
@@ -145,14 +150,52 @@ async def test_who_is_in_the_chat_can_change(form_page: FormPage) -> None:
 
 async def test_remembering_is_a_button_of_its_own(form_page: FormPage) -> None:
     shown = await form_page.card(pending(**ONCE))
-    click = await pressed(form_page, shown, "Approve, and remember for this tool in this chat")
+    await shown.get_by_role("button", name="Approve, and stop asking about order in this chat for 7 days").click()
+    asked = form_page.page.get_by_role("dialog")
+    await expect(asked).to_contain_text("Stop asking about order?")
+    await expect(asked).to_contain_text("whatever its arguments")
+    click = await sent(form_page, form_page.page.get_by_test_id("confirm-ok"))
     assert (click.kind, click.remember, click.chat_id) == ("approve", "tool", "oc_team")
+
+
+REFUND = {"amount": "12.50", "currency": "EUR", "order": "A-17", "ship_back_to": None}
+READ = Presentation(
+    title=Words(en="Refund an order", zh="退款"),
+    labels={"order": Words(en="Order", zh="订单")},
+    summary=Words(en="Refund {amount} {currency} for order {order}", zh="订单 {order} 退款 {amount} {currency}"),
+    order=("order", "amount", "currency", "ship_back_to"),
+    decimals=("amount",),
+)
+
+
+async def test_on_a_phone_what_would_run_stands_at_the_button_and_its_warning_in_the_question(
+    form_page: FormPage,
+) -> None:
+    page = form_page.page
+    await page.set_viewport_size({"width": 390, "height": 700})
+    try:
+        warned = ("This customer was refunded twice.",)
+        asked = plan(REFUND, tool="refund", presentation=READ, risk=Risk.HIGH, warnings=warned, sensitive=())
+        for lang, line in (("zh", "订单 A-17 退款 12.50 EUR"), ("en", "Refund 12.50 EUR for order A-17")):
+            await page.goto(page.url.replace("lang=en", f"lang={lang}").replace("lang=zh", f"lang={lang}"))
+            await expect(page.locator("body[data-connected=true]")).to_be_visible()
+            shown = await form_page.card(card(Showing(plan=asked), WORDING))
+            await expect(shown.locator(".card-header")).to_contain_text(line)
+            assert "null" not in await shown.locator(".card-header").inner_text()
+            approve = shown.get_by_role("button", name="Approve" if lang == "en" else "同意", exact=True)
+            await approve.scroll_into_view_if_needed()
+            await expect(shown.get_by_text(line, exact=True).last).to_be_in_viewport()
+            await approve.click()
+            await expect(page.get_by_role("dialog")).to_contain_text(line)
+            await expect(page.get_by_role("dialog")).to_contain_text("This customer was refunded twice.")
+            await page.get_by_test_id("confirm-cancel").click()
+    finally:
+        await page.set_viewport_size({"width": 1200, "height": 1400})
 
 
 async def test_a_result_is_read_and_released_or_withheld(form_page: FormPage) -> None:
     of = showing({"invoice": 42})
     shown = await form_page.card(result_card(of, WORDING))
-    await shown.get_by_text("Result · 15 B").click()
     await expect(shown.get_by_text('"invoice": 42')).to_be_visible()
     release = await pressed(form_page, shown, "Release to the agent")
     assert (release.kind, release.stage, release.payload_sha256) == ("approve", "result", of.content_sha256)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,7 +91,7 @@ async def test_two_people_approve_one_after_the_other(scene: Scene, album: Album
     assert "Li Lei" in so_far
     await seat.shows(asked, "pending")
     await album.take("progress", asked, "pending")
-    assert await seat.press(asked, APPROVE) == ("info", "You have decided this already. Others still have to.")
+    assert await seat.press(asked, APPROVE) == ("info", "You have already decided this. Others still have to.")
     await turn(seat, "outsider")
     assert await seat.press(asked, APPROVE) == RUNS
     await seat.shows(asked, "executed")
@@ -148,7 +149,7 @@ async def test_a_field_is_changed_in_the_form_and_everybody_looks_again(scene: S
     await months.fill("12")
     assert await seat.press(asked, "Approve with these changes") == (
         "success",
-        "Changed. 1 of 2 approve it so far; everybody sees the new card.",
+        "Changed. 1 of 2 have approved it so far; everybody gets the new card.",
     )
     newer = await card(scene, asked, number=2)
     await seat.shows(newer, "pending")
@@ -179,11 +180,21 @@ async def test_a_remembered_decision_runs_the_next_call_until_it_is_revoked(
         return await scene.ask("post_update", {"channel": "all-hands", "text": text}, reason="The repair is done.")
 
     first = await posted("The lift is being repaired.")
-    assert await seat.press(first, "Approve, and remember for this tool in this chat") == RUNS
+    everything = "Approve, and stop asking about post_update in this chat for 7 days, whatever its arguments"
+    await seat.button(first, everything).click()
+    asked_back = seat.page.get_by_role("dialog")
+    await expect(asked_back).to_contain_text("Stop asking about post_update?")
+    await seat.page.get_by_role("button", name="Cancel", exact=True).click()
+    assert await scene.phase(first) == "pending"
+    assert await seat.approve_after_a_second_look(first, everything) == RUNS
     await seat.shows(first, "executed")
+    granted = "Nobody is asked about post_update in this chat until"
+    await expect(seat.card(first)).to_contain_text(granted)
+    assert await seat.card(first).get_by_role("button").all_inner_texts() == ["Revoke this remembered decision"]
+    await album.take("grant", first, "executed")
     second = await posted("The lift is working again.")
     await seat.shows(second, "executed")
-    await expect(seat.card(second)).to_contain_text("Nobody was asked: let through by a decision of")
+    await expect(seat.card(second)).to_contain_text("Nobody was asked:")
     assert await seat.card(second).get_by_role("button").all_inner_texts() == ["Revoke this remembered decision"]
     assert (await outcome(scene, second))["grant_id"]
     assert len(scene.tools.done("updates")) == 2
@@ -198,7 +209,10 @@ async def test_a_remembered_decision_runs_the_next_call_until_it_is_revoked(
     await turn(seat, "requester")
     told = await seat.approve_after_a_second_look(second, revoke)
     assert told == ("success", "Revoked. You will be asked again.")
-    assert await seat.approve_after_a_second_look(second, revoke) == ("info", "This was revoked already.")
+    for revoked in (first, second):  # where it was given, and where it was revoked
+        await expect(seat.card(revoked)).to_contain_text("No longer remembered: revoked by")
+        await expect(seat.card(revoked)).not_to_contain_text(granted)
+        assert await seat.has_no_buttons(revoked)
     third = await posted("The lift is broken again.")
     await seat.shows(third, "pending")
     assert await scene.phase(third) == "pending"
@@ -207,31 +221,41 @@ async def test_a_remembered_decision_runs_the_next_call_until_it_is_revoked(
     assert len(scene.tools.done("updates")) == 2
 
 
-async def test_a_result_is_withheld_and_another_is_released(scene: Scene, album: Album, seat: Seat) -> None:
+async def test_a_result_is_read_by_those_who_may_release_it_and_by_nobody_else(
+    scene: Scene, album: Album, seat: Seat, tmp_path: Path
+) -> None:
+    """Each is read and decided in private; in the group stands that it waits, and later that it is over."""
     results = {}
     for department in ("Sales", "Legal"):
         asked = await scene.ask("read_payroll", {"department": department}, reason="To plan next year's budget.")
         assert await seat.press(asked, APPROVE) == RUNS
         results[department] = await card(scene, asked, MessageKind.RESULT)
-        await seat.shows(results[department], "result")
         await seat.shows(asked, "reviewing")
+        await expect(seat.card(asked)).to_contain_text("Those who may release it have a card of their own.")
+        await expect(seat.message(results[department])).to_have_count(0)
         assert await scene.phase(asked) == "reviewing"
     sales, legal = results.values()
-    await album.take("result", sales, "result")
-
-    await turn(seat, "outsider")
-    assert await seat.press(sales, "Release to the agent") == NOT_YOURS
-    await turn(seat, "requester")
-    await seat.card(sales).get_by_text("Result · ").click()
-    await expect(seat.card(sales).get_by_text('"total": "31415.00"')).to_be_visible()
-    await seat.card(sales).get_by_role("textbox").fill("Salaries are not for machines.")
-    assert await seat.press(sales, "Withhold") == ("success", "Withheld. The agent does not get the result.")
-    assert await seat.press(legal, "Release to the agent") == ("success", "Released. The agent gets the result.")
+    [private_chat] = {
+        each["chat_id"]
+        for each in await scene.chat.messages()
+        if each["message_id"] in (sales.message_id, legal.message_id)
+    }
+    seats = {lang: await scene.seat(chat=private_chat, lang=lang, size=(1280, 1400)) for lang in LANGUAGES}
+    private = seats["en"]
+    await private.shows(sales, "result")
+    await Album(tmp_path, seats).take("result", sales, "result")
+    await expect(
+        private.card(sales).get_by_text('"total": "31415.00"')
+    ).to_be_visible()  # it is open, and then released
+    await private.card(sales).get_by_role("textbox").fill("Salaries are not for machines.")
+    assert await private.press(sales, "Withhold") == ("success", "Withheld. The agent does not get the result.")
+    assert await private.press(legal, "Release to the agent") == ("success", "Released. The agent gets the result.")
     for shown, state in ((sales, "withheld"), (legal, "released")):
-        await seat.shows(shown, state)
-        assert await seat.has_no_buttons(shown)
+        await private.shows(shown, state)
+        assert await private.has_no_buttons(shown)
         await seat.shows(await card(scene, shown), "executed")
-    assert (await seat.rows(sales))["Why withheld"] == "Salaries are not for machines."
+    assert (await private.rows(sales))["Why withheld"] == "Salaries are not for machines."
+    assert "31415" not in "".join(text for _, _, text in await seat.conversation())
     await album.take("withheld", await card(scene, sales), "executed")
     kept, given = await outcome(scene, sales), await outcome(scene, legal)
     assert (kept["status"], kept["withheld"], given["status"], given["withheld"]) == (
@@ -287,7 +311,8 @@ async def test_a_rule_warns_and_another_denies(scene: Scene, album: Album, seat:
         await expect(seat.card(asked)).to_contain_text("Mind this before you decide:")
         await expect(seat.card(asked)).to_contain_text("More than 1000: has the order been delivered?")
         assert "Not in euros." not in await seat.card(asked).inner_text()
-        assert (await seat.rows(asked))["Rule"].startswith("large invoices · ")
+        await seat.card(asked).get_by_text("Details", exact=True).click()
+        await expect(seat.card(asked)).to_contain_text("Rule: large invoices · ")
         await album.take("warned", asked, "pending")
         denied = {"tool": "read_mailbox", "arguments": {}, "requester": {"open_id": "ou_requester"}}
         answer = (await scene.agent.post("/v1/approvals", json={**denied, "chat_id": "oc_team"})).json()
@@ -296,7 +321,10 @@ async def test_a_rule_warns_and_another_denies(scene: Scene, album: Album, seat:
         assert "The books are closed until Monday." in told["reason"]
         assert await scene.chat.cards(answer["approval_id"]) == []
         await turn(seat, "approver")
-        assert await seat.approve_after_a_second_look(asked) == RUNS
+        await seat.button(asked, APPROVE).click()
+        question = seat.page.get_by_role("dialog")
+        await expect(question).to_contain_text("More than 1000: has the order been delivered?")
+        assert await seat.told(seat.page.get_by_test_id("confirm-ok").click()) == RUNS
         await seat.shows(asked, "executed")
 
 
@@ -322,12 +350,12 @@ async def test_several_calls_on_one_card(scene: Scene, album: Album, seat: Seat)
         before = len(scene.tools.done("updates"))
         assert await seat.press(bundle, "Approve all that are low risk (2)") == (
             "success",
-            "Approved all 2. They are running now.",
+            "All 2 approved. They are running now.",
         )
         assert [(await handle.outcome()).status for handle in harmless] == ["executed"] * 2
         assert len(scene.tools.done("updates")) == before + 2
         await expect(seat.card(bundle)).to_contain_text("1 waiting")
         assert await seat.press(bundle, "Reject") == ("success", "Rejected. It will not run.")
         assert (await invoice.outcome()).status == "rejected"
-        await expect(seat.card(bundle)).to_contain_text("Nothing waits here")
+        await expect(seat.card(bundle)).to_contain_text("Nothing is waiting here")
         assert await seat.has_no_buttons(bundle)

@@ -130,7 +130,7 @@ def test_a_decided_card_has_nothing_left_to_decide(showing: Showing) -> None:
     assert "callback" not in json.dumps(shown)
     assert not [each for each in objects(shown) if each.get("tag") in ("form", "input")]
     assert "<at " not in json.dumps(shown)
-    [folded] = [each for each in shown["body"]["elements"] if each["tag"] == "collapsible_panel"]
+    folded, _ = (each for each in shown["body"]["elements"] if each["tag"] == "collapsible_panel")
     assert "acme" in plain_texts(folded)
 
 
@@ -149,7 +149,7 @@ def test_a_running_card_says_who_approved_and_when() -> None:
         (Status.FAILED, {"reason": "mailbox full"}, ["The call failed.", "mailbox full"]),
         (Status.FROZEN, {"reason": "no answer"}, ["not known whether this happened", "do not repeat it", "no answer"]),
         (Status.EXPIRED, {}, ["Nobody decided in time.", "did not run"]),
-        (Status.SUPERSEDED, {}, ["A newer request took its place.", "did not run"]),
+        (Status.SUPERSEDED, {}, ["A newer request replaced this one.", "did not run"]),
         (Status.CANCELLED, {"reason": "order called off"}, ["withdrawn", "did not run", "order called off"]),
     ],
 )
@@ -171,7 +171,7 @@ def test_an_unknown_outcome_shows_no_content() -> None:
 
 def test_a_long_result_is_a_preview_with_its_size() -> None:
     text = said(built(ended(Status.EXECUTED, content="r" * 4000, truncated=True, content_bytes=123_456)))
-    assert "only the beginning, 123.5 KB in all" in text
+    assert "only the beginning; 123.5 KB in all" in text
     assert "r" * 4000 not in text
 
 
@@ -222,7 +222,7 @@ def test_many_approvers_are_counted() -> None:
 
 def test_a_replaced_card_points_to_the_newer_one() -> None:
     text = said(built(Showing(plan=plan(), replaced=True)))
-    assert "A newer card of this approval is further down" in text
+    assert "There is a newer card of this approval further down" in text
 
 
 def test_a_call_without_arguments_says_so() -> None:
@@ -296,10 +296,10 @@ def test_toasts_tell_approving_from_rejecting_and_who_was_first() -> None:
     assert "Approved" in toast(accepted, DecisionKind.APPROVE, WORDING).content
     rejected = Verdict(kind=VerdictKind.ACCEPTED, status=Status.REJECTED)
     assert "Rejected" in toast(rejected, DecisionKind.REJECT, WORDING).content
-    assert "noted" in toast(accepted, DecisionKind.REJECT, WORDING).content  # others still have to
+    assert "recorded" in toast(accepted, DecisionKind.REJECT, WORDING).content  # others still have to
     late = toast(
         Verdict(kind=VerdictKind.ALREADY_DECIDED, status=Status.EXECUTED), DecisionKind.APPROVE, WORDING, name="李雷"
     )
-    assert late.content == "李雷 decided this already. It stands at: Executed."
+    assert late.content == "李雷 has already decided this. Its state: Executed."
     assert late.i18n["zh_cn"] == "李雷 已处理该申请，当前状态：已执行"
     assert unreadable(WORDING).type == "warning"

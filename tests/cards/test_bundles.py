@@ -12,7 +12,7 @@ from assent.contracts.manifest import Risk
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
 from assent.contracts.status import Status
-from cards import BundledCall, Showing, bundle_card, may_be_bundled
+from cards import BundledCall, Showing, bundle_card, may_be_bundled, shares
 from tests.support.bundles import values
 from tests.support.card_rules import check, markdowns, plain_texts
 from tests.support.cards import APPROVED, NOW, WORDING, plan
@@ -40,7 +40,7 @@ def test_each_call_shows_its_arguments_and_sends_its_own_hash() -> None:
     found = calls(plan({"to": "ann"}), plan({"to": "ben"}, risk=Risk.HIGH))
     card = built(found)
     texts = list(plain_texts(card))
-    assert {"ann", "ben"} <= set(texts)
+    assert {"to: ann", "to: ben"} <= set(texts)
     sent = {(value["approval_id"], value["decision"], value["payload_sha256"]) for value in values(card)}
     hashes = [each.showing.plan.payload_sha256 for each in found]
     assert sent == {(f"a{n}", kind, hashes[n]) for n in range(2) for kind in ("approve", "reject")}
@@ -91,7 +91,19 @@ def test_calls_that_do_not_fit_have_no_card() -> None:
     large = plan({"note": "x" * 6000})
     assert bundle_card("b", calls(*[large] * 2), WORDING, is_new=True)
     assert bundle_card("b", calls(*[large] * 4), WORDING, is_new=True) is None
-    assert bundle_card("b", calls(*[plan({"a": 1, "b": 2})] * 12), WORDING, is_new=True) is None
+
+
+def test_many_calls_share_as_many_cards_as_they_need_in_their_order() -> None:
+    twelve = calls(*(plan({"amount": n, "customer": "acme", "note": "x" * 100}) for n in range(12)))
+    cards = shares(twelve, WORDING)
+    assert [each for card in cards for each in card] == list(twelve)
+    assert [len(card) for card in cards] == [8, 4]
+    for card in cards:
+        check(bundle_card("b", card, WORDING, is_new=True) or "")
+    large = calls(*[plan({"note": "x" * 6000})] * 5)
+    assert [len(card) for card in shares(large, WORDING)] == [2, 2, 1]
+    decided = large[0].model_copy(update={"showing": Showing(plan=large[0].showing.plan, decided=APPROVED)})
+    assert [len(card) for card in shares((decided, *large[1:]), WORDING)] == [2, 2, 1]  # whatever became of some
 
 
 def test_a_call_that_needs_a_file_is_not_for_a_shared_card() -> None:

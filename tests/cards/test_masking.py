@@ -268,7 +268,7 @@ def test_the_ends_of_a_long_argument_stand_open_where_the_risk_is_high() -> None
     seen = unfolded(built)
     assert "echo begin" in seen
     assert "rm -rf / # the end" in seen
-    assert f"{len(SCRIPT) - 400:,} characters between" in seen
+    assert f"{len(SCRIPT) - 400:,} characters in between" in seen
     assert "echo 200" not in seen
     assert any("echo 200" in text for text in plain_texts(json.loads(built))), "the whole is there to be unfolded"
     check(built)
@@ -281,7 +281,7 @@ def test_they_stand_open_too_where_the_whole_is_in_a_file() -> None:
     seen = unfolded(card(Showing(plan=huge), WORDING))
     assert "first words" in seen
     assert "last words" in seen
-    assert "59,623 characters between" in seen
+    assert "59,623 characters in between" in seen
     file = overflow(huge, WORDING)
     assert file is not None
     assert "x" * 60_000 in file.data.decode()

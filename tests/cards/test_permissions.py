@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assent.contracts.approvers import Approvers
-from assent.contracts.decision import DecisionKind, Remember, Verdict, VerdictKind
+from assent.contracts.decision import DecisionKind, Verdict, VerdictKind
 from assent.contracts.grants import RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
@@ -83,8 +83,8 @@ def test_progress_says_how_many_of_how_many_and_who_is_asked_now() -> None:
     assert "<person id='ou_ben'" in text
     assert str(int(NOW.timestamp() * 1000)) in text
     assert "<at id=ou_dan></at> <at id=ou_eve></at>" in text
-    assert "Whoever asked for it may not decide." in text
-    assert "It takes 2 rejections" in text
+    assert "Whoever asked for it cannot decide." in text
+    assert "It is rejected once 2 people reject it" in text
     assert "style='normal'></person> → <person id='ou_eve'" in text
     assert "已同意 1/2 · 第 1/2 级" in said(shown, "zh_cn")
 
@@ -178,8 +178,13 @@ def test_ask_once_says_how_long_it_is_remembered_and_offers_to_widen_it() -> Non
     value = buttons(shown)["approve_tool"]["behaviors"][0]["value"]
     assert (value["decision"], value["remember"]) == ("approve", "tool")
     assert "remember" not in buttons(shown)["approve"]["behaviors"][0]["value"]
-    assert "remembered for this exact call for 7 days" in said(shown)
-    assert "7 天" in said(shown, "zh_cn")
+    assert "For 7 days, whatever you decide also counts for exactly the same call." in said(shown)
+    texts = buttons(shown)["approve_tool"]["text"]["i18n_content"]
+    assert texts == {
+        "en_us": "Approve, and stop asking about send_invoice in this chat for 7 days, whatever its arguments",
+        "zh_cn": "同意，7 天内本群不再询问 send_invoice（任何参数）",
+    }
+    assert "whatever its arguments" in buttons(shown)["approve_tool"]["confirm"]["text"]["content"]
     assert "approve_tool" not in buttons(built(Showing(plan=plan())))
 
 
@@ -246,7 +251,7 @@ def test_everybody_who_approved_is_named() -> None:
     text = said(built(Showing(plan=plan(), decided=by(CAT), approvals=approvals, outcome=None)))
     assert text.count("Approved by <person") == 2
     many = tuple(by(Identity(open_id=f"ou_{n}")) for n in range(40))
-    assert "and 34 before them" in said(built(Showing(plan=plan(), decided=many[-1], approvals=many)))
+    assert "and 34 people before them" in said(built(Showing(plan=plan(), decided=many[-1], approvals=many)))
     outcome = Outcome(approval_id="inv-42", status=Status.EXECUTED, approved_by=(BEN, CAT))
     text = said(built(Showing(plan=plan(), outcome=outcome)))
     assert "Approved by <person id='ou_ben'" in text
@@ -256,16 +261,20 @@ def test_everybody_who_approved_is_named() -> None:
 def test_a_remembered_decision_is_named_and_can_be_revoked() -> None:
     outcome = Outcome(approval_id="inv-42", status=Status.EXECUTED, grant_id="grant-1")
     shown = built(Showing(plan=plan(grant=GRANT), outcome=outcome, ended_at=NOW))
-    assert "let through by a decision of <person id='ou_ben'" in said(shown)
+    assert "Nobody was asked: <person id='ou_ben'" in said(shown)
     assert str(int(GRANT.expires_at.timestamp() * 1000)) in said(shown)
     assert buttons(shown)["revoke"]["behaviors"] == [
-        {"type": "callback", "value": {"assent": "1", "revoke": "grant-1"}}
+        {"type": "callback", "value": {"assent": "1", "revoke": "grant-1", "on": "inv-42"}}
     ]
-    refused = GRANT.model_copy(update={"decision": DecisionKind.REJECT, "scope": Remember.TOOL})
+    ended = GRANT.model_copy(update={"revoked_at": NOW, "revoked_by": BEN})
+    revoked = built(Showing(plan=plan(grant=GRANT), outcome=outcome, ended_at=NOW, grant=ended))
+    assert "No longer remembered:** revoked by <person id='ou_ben'" in said(revoked)
+    assert "revoke" not in buttons(revoked)
+    refused = GRANT.model_copy(update={"decision": DecisionKind.REJECT})
     outcome = Outcome(approval_id="inv-42", status=Status.REJECTED, reason="Never.")
     text = said(built(Showing(plan=plan(grant=refused), outcome=outcome)))
-    assert "rejected by a decision of" in text
-    assert "for this tool in its chat" in text
+    assert "had rejected it" in text
+    assert "Exactly the same call is rejected without asking until" in text
 
 
 def test_a_remembered_decision_that_did_not_stand_in_is_not_named() -> None:
@@ -298,7 +307,7 @@ def test_a_withheld_result_is_not_on_the_card() -> None:
     )
     shown = built(Showing(plan=plan(), decided=APPROVED, outcome=outcome, ended_at=NOW))
     assert "Done." in said(shown)
-    assert "withheld from the agent" in said(shown)
+    assert "does not get its result" in said(shown)
     assert "It names a customer." in said(shown)
     assert "secret" not in json.dumps(shown)
 
@@ -306,14 +315,14 @@ def test_a_withheld_result_is_not_on_the_card() -> None:
 @pytest.mark.parametrize("status", [Status.EXECUTED, Status.REPLAYED, Status.FAILED, Status.FROZEN])
 def test_a_card_whose_result_waits_says_how_the_call_ended(status: Status) -> None:
     shown = built(Showing(plan=plan(), decided=APPROVED, reviewing=status))
-    assert shown["header"]["text_tag_list"][0]["text"]["content"] == "Result waits"
+    assert shown["header"]["text_tag_list"][0]["text"]["content"] == "Result waiting"
     assert WORDING(f"line.reviewing_{status}").en in said(shown)
     assert "callback" not in json.dumps(shown)
 
 
 def test_a_card_whose_turn_is_over_points_nowhere() -> None:
     text = said(built(Showing(plan=plan(), replaced=True, moved=True)))
-    assert "for others to decide now" in text
+    assert "Others decide this now" in text
     assert "further down" not in text
 
 
@@ -357,12 +366,12 @@ def test_what_happens_while_it_waits_never_takes_the_room_of_what_is_approved(le
         (Verdict(kind=VerdictKind.ACCEPTED, approvals=2, needed=2), DecisionKind.APPROVE, "running now", "正在执行"),
         (Verdict(kind=VerdictKind.ACCEPTED, approvals=1, needed=2), DecisionKind.EDIT, "Changed. 1 of 2", "已修改"),
         (Verdict(kind=VerdictKind.ACCEPTED, approvals=1), DecisionKind.EDIT, "with your changes", "按修改后的内容"),
-        (Verdict(kind=VerdictKind.ACCEPTED, needed=2), DecisionKind.APPROVE, "the next ones", "下一级"),
-        (Verdict(kind=VerdictKind.ACCEPTED, needed=1), DecisionKind.EDIT, "the next ones", "下一级"),
+        (Verdict(kind=VerdictKind.ACCEPTED, needed=2), DecisionKind.APPROVE, "next group", "下一级"),
+        (Verdict(kind=VerdictKind.ACCEPTED, needed=1), DecisionKind.EDIT, "next group", "下一级"),
         (Verdict(kind=VerdictKind.ACCEPTED, status=Status.EXECUTED), DecisionKind.APPROVE, "running", "正在执行"),
         (Verdict(kind=VerdictKind.ACCEPTED), DecisionKind.DELEGATE, "no longer yours", "已转交"),
-        (Verdict(kind=VerdictKind.ACCEPTED, reason="2 needed"), DecisionKind.REJECT, "noted", "已记录"),
-        (Verdict(kind=VerdictKind.SUPERSEDED), DecisionKind.APPROVE, "arguments were changed", "参数已被修改"),
+        (Verdict(kind=VerdictKind.ACCEPTED, reason="2 needed"), DecisionKind.REJECT, "recorded", "已记录"),
+        (Verdict(kind=VerdictKind.SUPERSEDED), DecisionKind.APPROVE, "arguments have been changed", "参数已被修改"),
         (
             Verdict(kind=VerdictKind.SUPERSEDED, status=Status.SUPERSEDED),
             DecisionKind.APPROVE,
@@ -371,10 +380,10 @@ def test_what_happens_while_it_waits_never_takes_the_room_of_what_is_approved(le
         ),
         (Verdict(kind=VerdictKind.INVALID), DecisionKind.EDIT, "cannot be done", "无法这样处理"),
         (
-            Verdict(kind=VerdictKind.INVALID, reason="invalid arguments: copies: write a whole number"),
+            Verdict(kind=VerdictKind.INVALID, reason="invalid arguments: copies: write a whole number, in digits only"),
             DecisionKind.EDIT,
-            "Nothing was changed: copies: write a whole number",
-            "未做任何更改：copies: write a whole number",
+            "Nothing was changed: copies: enter a whole number",
+            "未做任何更改：copies：请填写整数",
         ),
     ],
 )

@@ -38,7 +38,7 @@ def attached(of: ResultShowing) -> ResultShowing:
 def test_it_says_what_ran_what_came_back_until_when_and_what_happens_then() -> None:
     of = showing({"invoice": 42})
     text = said(shown(of))
-    assert "The call ran to its end." in text
+    assert "The call completed." in text
     assert '"invoice": 42' in text
     assert of.content_sha256[:12] in text
     assert plan().payload_sha256[:12] in text
@@ -128,7 +128,7 @@ def test_a_huge_result_is_cut_with_a_word_about_it() -> None:
     assert file is not None
     assert len(file.data) < 21_000_000
     assert b"hunter" not in file.data
-    assert "only the beginning, 21.0 MB in all" in file.data[-200:].decode()
+    assert "only the beginning; 21.0 MB in all" in file.data[-200:].decode()
 
 
 def test_whoever_may_decide_about_the_call_may_decide_about_the_result() -> None:
@@ -163,7 +163,7 @@ def test_its_end_says_who_decided_and_shows_the_result_no_more(
 
 def test_a_replaced_one_points_to_the_newer() -> None:
     final = shown(showing(replaced=True))
-    assert "A newer card of this result is further down" in said(final)
+    assert "There is a newer card of this result further down" in said(final)
     assert "callback" not in json.dumps(final)
 
 

@@ -116,9 +116,9 @@ def test_many_arguments_of_a_review_are_all_there() -> None:
 )
 def test_a_worker_that_may_live_is_warned_of(seen: tuple[SeenAttempt, ...], warns: bool) -> None:
     found = shown(review(None, *seen))
-    warning = "**The worker that ran it is not known to be dead: the call may still take effect.**"
+    warning = "**The worker that ran it may still be alive, so the call may still take effect.**"
     assert (warning in said(found)) == warns
-    assert ("该调用仍可能生效" in said(found, "zh_cn")) == warns
+    assert ("该操作仍可能生效" in said(found, "zh_cn")) == warns
 
 
 def test_of_a_call_that_nobody_saw_begin_nothing_is_promised() -> None:
@@ -195,7 +195,7 @@ def test_a_closed_review_has_nothing_left_to_settle(showing: ReviewShowing) -> N
 
 
 def test_a_replaced_review_points_to_the_newer_card() -> None:
-    assert "A newer card of this review is further down" in said(shown(review(replaced=True)))
+    assert "There is a newer card of this review further down" in said(shown(review(replaced=True)))
     assert "newer card" not in said(shown(review(replaced=True, settlement=SETTLED)))
 
 
@@ -210,9 +210,9 @@ def test_only_a_plain_address_is_linked(url: str | None) -> None:
 @pytest.mark.parametrize(
     ("fields", "settlement", "expected"),
     [
-        ({"probes": 3}, None, "3 × so far, without a clear answer"),
+        ({"probes": 3}, None, "3 × so far, no clear answer"),
         ({"probes": 0}, None, "Not yet"),
-        ({"has_probe": False}, None, "it has no probe"),
+        ({"has_probe": False}, None, "cannot be checked automatically"),
         ({"probes": 3}, PROBED, "3 ×"),
     ],
 )

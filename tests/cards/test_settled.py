@@ -40,8 +40,8 @@ def settled(settlement: Settlement, **fields: Any) -> dict[str, Any]:
     [
         (SETTLED, "green", "Settled: it happened", ["It did happen.", "Settled by <person id='ou_olga'", "outbox"]),
         (REFUTED, "grey", "Settled: it did not happen", ["It did not happen.", "ou_olga", "Nothing was sent."]),
-        (PROBED, "green", "Settled: it happened", ["Found out from the tool itself", '"invoice": "2026-42"']),
-        (RETRIED, "green", "Settled: it happened", ["It had been tried again", '"invoice": "2026-42"']),
+        (PROBED, "green", "Settled: it happened", ["Found out by the automatic check", '"invoice": "2026-42"']),
+        (RETRIED, "green", "Settled: it happened", ["It was tried again after", '"invoice": "2026-42"']),
     ],
 )
 def test_a_settlement_says_what_by_whom_when_and_why(
@@ -107,7 +107,7 @@ def test_the_requester_is_notified_of_the_settlement() -> None:
 def test_a_pending_card_warns_that_the_same_call_is_frozen() -> None:
     found = built(Showing(plan=plan(frozen_twin="inv-41"), twin_url=URL))
     assert "The very same call is frozen" in json.dumps(found["body"]["elements"][0])
-    for part in ("whether it took effect is not known", "will not run it until that is settled", "inv-41"):
+    for part in ("nobody knows whether it took effect", "does not run until that is settled", "inv-41"):
         assert part in said(found)
     assert "即使同意本申请也不会执行" in said(found, "zh_cn")
     assert buttons(found)["twin"]["behaviors"] == [{"type": "open_url", "default_url": URL}]
@@ -164,8 +164,8 @@ def test_every_ruling_has_a_toast_in_both_languages(kind: RulingKind, became: Ru
 def test_the_second_operator_is_told_who_was_first_and_what_was_settled() -> None:
     ruled = Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=REFUTED)
     toast = ruled_toast(ruled, RulingKind.EXECUTED, WORDING, name="韩梅梅\u202e")
-    assert toast.content == "韩梅梅⟦U+202E⟧ settled this already. It stands at: Settled: it did not happen."
-    assert toast.i18n["zh_cn"] == "韩梅梅⟦U+202E⟧ 已处理该复核，当前状态：已核实：未生效"
+    assert toast.content == "韩梅梅⟦U+202E⟧ has already settled this. Its state: Settled: it did not happen."
+    assert toast.i18n["zh_cn"] == "韩梅梅⟦U+202E⟧ 已处理该事项，当前状态：已核实：未生效"
 
 
 def test_toasts_tell_what_was_settled() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import cards
 from assent import reasons
-from assent.contracts.decision import Remember, VerdictKind
+from assent.contracts.decision import VerdictKind
 from assent.contracts.manifest import Risk
 from assent.contracts.ruling import RulingKind
 from assent.contracts.status import Status
@@ -37,14 +37,13 @@ def test_every_state_risk_and_verdict_has_its_texts() -> None:
         wanted |= {f"{table}.settled_{settled}" for table in ("state", "line", "toast")}
     for ended in (Status.EXECUTED, Status.FAILED, Status.FROZEN):
         wanted |= {f"line.result_{ended}", f"line.reviewing_{ended}"}
-    wanted |= {f"line.remembered_{scope}" for scope in Remember}
+    wanted |= {f"line.grant_{what}" for what in ("tool", "exact", "rejected", "revoked")}
     wanted |= {f"{table}.{state}" for table in ("state", "line") for state in ("denied", "reviewing", "withheld")}
     wanted |= {f"reason.{name}" for name in reasons.ALL}
     assert wanted <= EN.keys()
     assert {key for key in EN if key.startswith("reason.")} <= wanted
-    assert {name: EN[f"reason.{name}"].placeholders for name in reasons.ALL} == {
-        name: reason.placeholders for name, reason in reasons.ALL.items()
-    }
+    for name, reason in reasons.ALL.items():
+        assert EN[f"reason.{name}"].placeholders <= reason.placeholders, name
 
 
 def test_no_text_is_left_over() -> None:

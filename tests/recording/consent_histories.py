@@ -13,7 +13,7 @@ from assent.types import State
 from ledger import MessageKind
 from tests.conftest import ME, OPERATOR, Service
 from tests.recording.card_histories import CARD_PATHS, CardPath
-from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService
+from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, buttons
 from tests.support.tools import CHIEFS, PEOPLE
 from tests.support.waiting import until
 
@@ -262,6 +262,47 @@ async def carded_result(feishu: FeishuService, directory: Path) -> str:
 
     assert await feishu.click(handle, await until(shown)) == "accepted"
     return await ended(handle)
+
+
+@card_path
+async def revoked(feishu: FeishuService, directory: Path) -> str:
+    """Revoking a remembered decision, which redraws the card on which it was made,"""
+    await _revoked(feishu, directory)
+    return await _of_type(feishu, names.RECALL)
+
+
+@card_path
+async def redrawing(feishu: FeishuService, directory: Path) -> str:
+    """and the workflow that does."""
+    await _revoked(feishu, directory)
+    return await _of_type(feishu, names.REDRAWING)
+
+
+async def _revoked(feishu: FeishuService, directory: Path) -> None:
+    handle = await feishu.ask(directory, "ask_once", chat_id=TEAM)
+    await feishu.click(handle, await feishu.chat.card(handle.id), "approve_tool")
+    await handle.outcome()
+
+    async def grant() -> dict[str, str] | None:
+        shown = buttons((await feishu.chat.card(handle.id))["content"]).get("revoke")
+        found: dict[str, str] | None = shown["behaviors"][0]["value"] if shown else None
+        return found
+
+    value = await until(grant)
+    assert await feishu.service.gate.revoke(value["revoke"], actor=REQUESTER, seen_on=value["on"]) == "revoked"
+    await feishu.chat.final(handle.id)
+
+
+async def _of_type(feishu: FeishuService, workflow_type: str) -> str:
+    """One that has ended."""
+
+    async def closed() -> str | None:
+        query = f'WorkflowType = "{workflow_type}" AND ExecutionStatus = "Completed"'
+        async for found in feishu.service.client.list_workflows(query, limit=1):
+            return found.id
+        return None
+
+    return await until(closed)
 
 
 @card_path

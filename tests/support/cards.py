@@ -10,6 +10,7 @@ from assent.contracts.decision import DecisionKind, Judged, VerdictKind
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
 from assent.contracts.plan import Plan
+from assent.contracts.presentation import Presentation
 from assent.payload import canonical_payload, sha256
 from cards import Showing, Wording, card
 from tests.support.card_rules import check, markdowns, objects, plain_texts
@@ -38,7 +39,8 @@ REJECTED = APPROVED.model_copy(update={"kind": DecisionKind.REJECT, "reason": "W
 
 def plan(arguments: dict[str, Any] | None = None, **fields: Any) -> Plan:
     tool = fields.setdefault("tool", "send_invoice")
-    payload = canonical_payload(tool, ARGUMENTS if arguments is None else arguments)
+    arguments = ARGUMENTS if arguments is None else arguments
+    payload = canonical_payload(tool, arguments)
     defaults: dict[str, Any] = {
         "approval_id": "inv-42",
         "request_sha256": "0" * 64,
@@ -63,6 +65,7 @@ def plan(arguments: dict[str, Any] | None = None, **fields: Any) -> Plan:
         "grace": timedelta(seconds=3),
         "asked_at": NOW,
         "asked_by": "billing-agent",
+        "presentation": Presentation(order=tuple(arguments)),
     }
     return Plan(**{**defaults, **fields})
 

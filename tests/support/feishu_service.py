@@ -120,7 +120,7 @@ def buttons(card: Any) -> dict[str, dict[str, Any]]:
     for behaviour in card.get("behaviors", ()):
         if behaviour.get("type") == "callback":
             value = behaviour["value"]
-            kind = value.get("decision") or value.get("ruling") or next(iter(set(value) - {"assent"}))
+            kind = value.get("decision") or value.get("ruling") or next(iter(set(value) - {"assent", "on"}))
             found[f"{kind}_{value['remember']}" if value.get("remember") else kind] = card
     return found
 

@@ -123,7 +123,7 @@ def test_the_card_lists_what_waits_and_says_how_much_more() -> None:
     assert all(text in card for text in ("5 waiting for you", "有 5 项等待你处理", "send_invoice", "and 3 more"))
     assert "The result of send_invoice" in card
     assert "behaviors" not in card
-    assert "Nothing waits for you" in inbox_card([], 0, WORDING)
+    assert "Nothing is waiting for you" in inbox_card([], 0, WORDING)
 
 
 def test_the_longest_card_fits() -> None:
@@ -214,7 +214,7 @@ async def test_what_is_decided_or_was_approved_by_me_waits_for_me_no_longer(
         (answer,) = await answers(feishu, message_id)
         return json.dumps(answer["content"], ensure_ascii=False)
 
-    assert "Nothing waits for you" in await waits(APPROVER)
+    assert "Nothing is waiting for you" in await waits(APPROVER)
     handle = await feishu.ask(tmp_path, "looked_at", requester=APPROVER)
     await handle.state()
     assert "looked_at" in await waits(APPROVER)
@@ -233,7 +233,7 @@ async def test_what_is_decided_or_was_approved_by_me_waits_for_me_no_longer(
     await until(result_waits)
     await handle.decide("approve", actor=APPROVER.within(TENANT), payload_sha256=result, stage="result")
     await handle.outcome()
-    assert "Nothing waits for you" in await waits(APPROVER)
+    assert "Nothing is waiting for you" in await waits(APPROVER)
 
 
 TWO_OF_THREE = """
@@ -369,7 +369,7 @@ async def test_only_members_are_told_what_a_chat_decides(tmp_path: Path) -> None
     assert "1 waiting for you" in to_member
     assert "oc_1" in to_member
     assert not any(chat in to_member for chat in ("oc_left", "oc_silent")), "what may be another's is told to nobody"
-    assert "Nothing waits for you" in to_stranger
+    assert "Nothing is waiting for you" in to_stranger
     await ledger.dispose()
 
 
@@ -381,7 +381,8 @@ async def test_who_revokes_is_told_what_became_of_it(kind: RevokedKind, web: Web
     class Gate:
         said: tuple[Any, ...] = ()
 
-        async def revoke(self, grant_id: str, *, actor: Identity, surface: str) -> RevokedKind:
+        async def revoke(self, grant_id: str, *, actor: Identity, surface: str, seen_on: str | None) -> RevokedKind:
+            assert seen_on is None
             self.said = (grant_id, actor.open_id, surface)
             return kind
 

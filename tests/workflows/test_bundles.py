@@ -143,12 +143,12 @@ async def test_all_that_are_low_risk_are_approved_by_one_click_and_no_other_is(
     value = everything_low(card)
     assert [each for each, _ in value["approve"]] == [handle.id for handle in harmless]
     click = clicked(card, value)
-    assert await approve_all(feishu, click) == "Approved all 3. They are running now."
+    assert await approve_all(feishu, click) == "All 3 approved. They are running now."
     assert [(await handle.outcome()).status for handle in harmless] == ["executed"] * 3
     assert [marks(tmp_path / str(n) / "marks") for n in range(3)] == [1, 1, 1]
     assert (await medium.state()).phase == "pending"
-    assert await approve_all(feishu, click) == "This click was counted already."
-    assert "decided already" in await approve_all(feishu, clicked(card, value, event_id="again"))
+    assert await approve_all(feishu, click) == "This click has already been counted."
+    assert "already been decided" in await approve_all(feishu, clicked(card, value, event_id="again"))
     assert [marks(tmp_path / str(n) / "marks") for n in range(3)] == [1, 1, 1]
     await medium.cancel("no longer needed")
     assert (await medium.outcome()).status == "cancelled"
@@ -224,15 +224,21 @@ async def test_without_a_chat_everybody_gets_one_card_of_what_is_theirs_to_decid
     assert all(values(card["content"]) == [] for card in await shared_cards(feishu, own))
 
 
-async def test_calls_that_do_not_fit_on_one_card_get_their_own(feishu: FeishuService, tmp_path: Path) -> None:
+async def test_calls_that_do_not_fit_on_one_card_share_several(feishu: FeishuService, tmp_path: Path) -> None:
     notes = [f"{n}" * 6000 for n in range(1, 6)]
     handles = await ask(feishu, *(call(tmp_path, "mark", note=note) for note in notes))
-    for handle in handles:
-        card = await feishu.chat.card(handle.id)
-        assert card["chat_id"] == "oc_team"
-    assert await shared_cards(feishu, handles[0]) == []
-    assert (await feishu.decided(handles[0])).status == "executed"
-    for handle in handles[1:]:
+    await shared_card(feishu, handles[0])
+    found = [
+        [each["message_id"] for each in await feishu.chat.messages("oc_team") if decisions(each, handle)]
+        for handle in handles
+    ]
+    assert all(len(each) == 1 for each in found)  # each call is on one card,
+    assert 1 < len({each[0] for each in found}) < len(handles)  # and cards hold several
+    assert await feishu.chat.cards(handles[0].id) == []
+    last = next(each for each in await feishu.chat.messages("oc_team") if decisions(each, handles[-1]))
+    assert await decide(feishu, handles[-1], last) == "accepted"
+    assert (await handles[-1].outcome()).status == "executed"
+    for handle in handles[:-1]:
         await handle.cancel()
         await handle.outcome()
 
@@ -338,7 +344,7 @@ async def test_asked_for_again_under_the_same_ids_they_attach(feishu: FeishuServ
     again = [await ask(feishu, *calls) for _ in range(2)]
     assert [handle.id for handle in again[0]] == [handle.id for handle in again[1]]
     card = await shared_card(feishu, again[0][0])
-    assert await approve_all(feishu, clicked(card, everything_low(card))) == "Approved all 2. They are running now."
+    assert await approve_all(feishu, clicked(card, everything_low(card))) == "All 2 approved. They are running now."
     for handle in again[1]:
         assert (await handle.outcome()).status == "executed"
     await ask(feishu, *calls)

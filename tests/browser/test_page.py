@@ -254,7 +254,7 @@ async def test_killed_worker_leaves_a_frozen_card_and_the_next_one_carries_on(
     await album.take("running", waiting, "running")
     await scene.tools.start()
     await requester.shows(midway, "frozen")
-    await expect(requester.card(midway)).to_contain_text("The call was started, and no answer came back.")
+    await expect(requester.card(midway)).to_contain_text("The call was begun and no answer came back.")
     await requester.shows(waiting, "executed")
     assert len(scene.tools.done("migrations")) == 1
 

@@ -227,11 +227,13 @@ async def test_without_a_chat_everybody_gets_one_card_of_what_is_theirs_to_decid
 async def test_calls_that_do_not_fit_on_one_card_share_several(feishu: FeishuService, tmp_path: Path) -> None:
     notes = [f"{n}" * 6000 for n in range(1, 6)]
     handles = await ask(feishu, *(call(tmp_path, "mark", note=note) for note in notes))
-    await shared_card(feishu, handles[0])
-    found = [
-        [each["message_id"] for each in await feishu.chat.messages("oc_team") if decisions(each, handle)]
-        for handle in handles
-    ]
+
+    async def shown() -> list[list[str]] | None:
+        sent = await feishu.chat.messages("oc_team")
+        on = [[each["message_id"] for each in sent if decisions(each, handle)] for handle in handles]
+        return on if all(on) else None
+
+    found = await until(shown)
     assert all(len(each) == 1 for each in found)  # each call is on one card,
     assert 1 < len({each[0] for each in found}) < len(handles)  # and cards hold several
     assert await feishu.chat.cards(handles[0].id) == []

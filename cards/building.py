@@ -12,7 +12,7 @@ from cards.edited import edited
 from cards.editing import editing, fields_in
 from cards.elements import NO_ROOM, Element, Room, box, div, link, markdown, panel, row
 from cards.endings import ending, state_of
-from cards.framing import Filled, Style, details, filled, framed, headed
+from cards.framing import Filled, Style, details, filled, folded_details, framed, headed
 from cards.headline import cut, headline
 from cards.hiding import hidden
 from cards.paragraphs import paragraph
@@ -140,10 +140,9 @@ class _Draft:
             approvers_row(plan, showing.progress, say),
             *progress_rows(plan, showing.progress, say),
             deadline_row(plan.deadline, say),
-            details(plan, say),
             *([div(say("card.no_room_to_edit"), text_color="grey")] if may_approve and self._lacks_fields else []),
             *controls(plan, self._headline.call, say, may_approve=may_approve, editing=self._editing()),
-            delegation(plan, say),
+            delegation(plan, say, details(plan, say)),
         ]
 
     def _warned(self) -> list[Element]:
@@ -175,7 +174,7 @@ class _Draft:
             *self._request(),
             *folded,
             *self._notice(fitted),
-            details(self._showing.plan, self._say),
+            folded_details(self._showing.plan, self._say),
         ]
 
     def _twin(self) -> list[Element]:

@@ -91,8 +91,11 @@ def _for_the_tool(plan: Plan, value: Element, wording: Wording) -> Element:
     return _asking_back(pressed, title, text + _warned(plan))
 
 
-def delegation(plan: Plan, wording: Wording) -> Element:
-    """The way to leave the decision to somebody else."""
+def delegation(plan: Plan, wording: Wording, details: Element) -> Element:
+    """The way to leave the decision to somebody else, folded together with what few look at.
+
+    details: that.
+    """
     picker: Element = {
         "tag": "select_person",
         "name": "delegate_to",
@@ -102,8 +105,9 @@ def delegation(plan: Plan, wording: Wording) -> Element:
     }
     chosen = button("delegate", "default", decision(plan, DecisionKind.DELEGATE), wording("card.delegate"))
     submit = submits({**chosen, "width": "default"})
-    title = markdown(wording("card.delegate_title"), text_size="normal")
-    folded = panel(title, [div(wording("card.delegate_note"), text_color="grey"), picker, submit])
+    title = markdown(wording("card.delegate_title") + Both(" · ", " · ") + wording("card.details"), text_size="normal")
+    note = div(wording("card.delegate_note"), text_color="grey")
+    folded = panel(title, [details, {"tag": "hr"}, note, picker, submit])
     return form("delegation", [folded])
 
 
@@ -116,10 +120,6 @@ def _reason_beside(name: str, value: Element, text: Both, hint: Both) -> Element
     reason: Element = {
         "tag": "input",
         "name": "reason",
-        "input_type": "multiline_text",
-        "rows": 1,
-        "auto_resize": True,
-        "max_rows": 5,
         "max_length": MOST_REASON,
         "width": "fill",
         "required": False,

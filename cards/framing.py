@@ -94,7 +94,7 @@ def fingerprint(plan: Plan, wording: Wording) -> Element:
 
 
 def details(plan: Plan, wording: Wording) -> Element:
-    """What few look at, folded: the agent, the tool's own name, the rule that says who decides, the payload's hash."""
+    """What few look at: the agent, the tool's own name, the rule that says who decides, the payload's hash."""
     known = {
         "card.through": shortened(one_line(plan.asked_by), _DETAIL_CHARACTERS) if plan.asked_by else "",
         "card.tool": shortened(one_line(plan.tool), _DETAIL_CHARACTERS) if plan.presentation.title else "",
@@ -103,7 +103,12 @@ def details(plan: Plan, wording: Wording) -> Element:
     }
     lines = [wording("card.detail", label=wording(key), value=value) for key, value in known.items() if value]
     text = Both("\n".join(each.en for each in lines), "\n".join(each.zh for each in lines))
-    return panel(markdown(wording("card.details"), text_size="normal"), [div(text, text_color="grey")])
+    return div(text, text_color="grey")
+
+
+def folded_details(plan: Plan, wording: Wording) -> Element:
+    """The same, folded."""
+    return panel(markdown(wording("card.details"), text_size="normal"), [details(plan, wording)])
 
 
 def has_room(without: Element) -> bool:

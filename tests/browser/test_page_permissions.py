@@ -311,7 +311,7 @@ async def test_a_rule_warns_and_another_denies(scene: Scene, album: Album, seat:
         await expect(seat.card(asked)).to_contain_text("Mind this before you decide:")
         await expect(seat.card(asked)).to_contain_text("More than 1000: has the order been delivered?")
         assert "Not in euros." not in await seat.card(asked).inner_text()
-        await seat.card(asked).get_by_text("Details", exact=True).click()
+        await seat.card(asked).get_by_text("Details").click()
         await expect(seat.card(asked)).to_contain_text("Rule: large invoices · ")
         await album.take("warned", asked, "pending")
         denied = {"tool": "read_mailbox", "arguments": {}, "requester": {"open_id": "ou_requester"}}

@@ -51,13 +51,14 @@ class AnnouncementActivities:
         secrets = self._secrets.of(announcement.asked_by)
         if not secrets:
             raise ApplicationError("ASSENT_CALLBACK_SECRET is not set", type="Unsigned", non_retryable=True)
-        approval_id = announcement.outcome.approval_id
-        closing = await self._heads(approval_id)
+        record = announcement.record
+        closing = await self._heads(record)
         if closing is None:
             raise ApplicationError("the ending is not in the ledger yet", type="Unrecorded")
-        body = announcement.model_copy(update={"audit": closing}).model_dump_json(exclude={"url", "asked_by"}).encode()
+        ours = {"url", "asked_by", "outcome" if announcement.outcome is None else "question"}
+        body = announcement.model_copy(update={"audit": closing}).model_dump_json(exclude=ours).encode()
         # The same with each try, so that an agent knows a repetition by it.
-        message_id = f"msg_{sha256(f'{approval_id}:{closing.head}')[:32]}"
+        message_id = f"msg_{sha256(f'{record}:{closing.head}')[:32]}"
         now = int(datetime.now(UTC).timestamp())
         status = await self._post(announcement.url, body, signed(secrets, message_id, now, body))
         if status in _GONE:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
 from activities.cards import CardActivities
-from activities.feishu.verifier import SIGNED
+from activities.learning import learn_people
 from activities.planning import Planner, Unresolved
 from assent import names
 from assent.contracts.audit import AuditBatch
 from assent.contracts.conclude import Conclusion, Recorded
 from assent.contracts.execute import Closing, Report
 from assent.contracts.grants import RevokedKind
-from assent.contracts.identity import Identity
 from assent.contracts.prepare import Preparation, Prepared
 from assent.contracts.quotas import Limits
 from assent.contracts.recall import Recall, Recalled, RecallKind
@@ -26,10 +22,6 @@ from assent.contracts.release import Release
 from assent.errors import InvalidRequest
 from assent.settings import Settings
 from ledger import Ledger
-
-_log = logging.getLogger(__name__)
-
-_LEARN_WITHIN = 1.0
 
 
 class ApprovalActivities:
@@ -87,18 +79,9 @@ class ApprovalActivities:
     async def record_ending(self, conclusion: Conclusion) -> Recorded:
         """Put the ending on record, then on the cards; the record stands whatever Feishu does."""
         outcome = await self._ledger.conclude(conclusion)
-        await self._learn(judged.actor for judged in conclusion.judged if judged.proof in SIGNED)
+        await learn_people(self._ledger, self._settings, conclusion.judged)
         shown = self._cards is None or await self._cards.finish(outcome.approval_id)
         return Recorded(outcome=outcome, cards_due=not shown)
-
-    async def _learn(self, proved: Iterable[Identity]) -> None:
-        """Every click teaches who is who, for free: nothing waits for that, and nothing depends on it."""
-        try:
-            async with asyncio.timeout(_LEARN_WITHIN):
-                for person in {(each.tenant_key, each.keys): each for each in proved if len(each.keys) > 1}.values():
-                    await self._ledger.learn(person.within(self._settings.feishu_tenant_key or None))
-        except Exception as error:
-            _log.warning("who clicked could not be remembered: %s", type(error).__name__)
 
     @activity.defn(name=names.RELEASE)
     async def release(self, release: Release) -> Report:
@@ -112,6 +95,9 @@ class ApprovalActivities:
             case RecallKind.VERDICT:
                 assert question.decision is not None, "a verdict is asked for a decision"
                 return Recalled(verdict=await self._ledger.judge_late(question.decision.decision()))
+            case RecallKind.ANSWER:
+                assert question.answer is not None, "a verdict is asked for an answer"
+                return Recalled(answered=await self._ledger.judge_late_answer(question.answer.answer()))
             case RecallKind.REVOKE:
                 revoked = await self._revoke(question)
                 return Recalled(revoked=revoked, redraw=await self._outdated(question, revoked))

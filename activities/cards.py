@@ -35,6 +35,35 @@ _AT_ONCE = 8
 _KINDS = {CardKind.CALL: MessageKind.CARD, CardKind.RESULT: MessageKind.RESULT}
 
 
+class Sending:
+    """Sends messages once, each noted in the ledger before it is tried and when it is there."""
+
+    def __init__(self, ledger: Ledger, feishu: Feishu) -> None:
+        self._ledger = ledger
+        self._feishu = feishu
+
+    async def send(
+        self, slot: Slot, address: Address, kind: str, content: str, shown: Shown, *, after_end: bool = False
+    ) -> str | None:
+        """Send one message unless it is known to be there; None if what it is about has ended meanwhile."""
+        intended = await self._ledger.intend(slot, address=address, after_end=after_end)
+        if intended is None or intended.message_id is not None:
+            return intended.message_id if intended else None
+        sent = await self._feishu.send(intended.address or address, kind, content, uuid=slot.uuid)
+        await self._note(slot, sent, shown)
+        return sent.message_id
+
+    async def find(self, slot: Slot, address: Address, content: str) -> str:
+        """A card that was tried and never confirmed: sent again under its uuid it is found, or sent as it should be."""
+        sent = await self._feishu.send(address, "interactive", content, uuid=slot.uuid)
+        await self._note(slot, sent, Shown.PENDING)
+        return sent.message_id
+
+    async def _note(self, slot: Slot, sent: Sent, shown: Shown) -> None:
+        """The moment a message id is known it is in the ledger; being cut off just now must not lose it."""
+        await asyncio.shield(self._ledger.sent(slot, sent.message_id, sent.chat_id, shown))
+
+
 class CardActivities:
     """The cards of one Feishu app. One writer per card: the approval, or the workflow it was handed to."""
 
@@ -42,6 +71,7 @@ class CardActivities:
         self._ledger = ledger
         self.feishu, self.wording = feishu, wording
         self.showings = Showings(ledger, wording, temporal_ui)
+        self._sending = Sending(ledger, feishu)
 
     @activity.defn(name=names.DELIVER)
     async def deliver(self, delivery: Delivery) -> Delivered:
@@ -65,7 +95,7 @@ class CardActivities:
         try:
             content = await self.showings.content(slot.kind, record, card_state)
             await self._attach(record, slot, address, content)
-            message_id = await self._send(slot, address, "interactive", content.card, Shown.PENDING)
+            message_id = await self._sending.send(slot, address, "interactive", content.card, Shown.PENDING)
         except FeishuRefused as refused:
             return Delivered(refused=str(refused))
         except FeishuUnavailable as error:
@@ -110,22 +140,7 @@ class CardActivities:
         if content.file is None or any(message.slot == slot and message.message_id for message in record.messages):
             return
         key = await self.feishu.upload(content.file.name, content.file.data)
-        await self._send(slot, address, "file", json.dumps({"file_key": key}), Shown.FINAL)
-
-    async def _send(
-        self, slot: Slot, address: Address, kind: str, content: str, shown: Shown, *, after_end: bool = False
-    ) -> str | None:
-        """Send one message unless it is known to be there; None if the approval has ended meanwhile."""
-        intended = await self._ledger.intend(slot, address=address, after_end=after_end)
-        if intended is None or intended.message_id is not None:
-            return intended.message_id if intended else None
-        sent = await self.feishu.send(intended.address or address, kind, content, uuid=slot.uuid)
-        await self._note(slot, sent, shown)
-        return sent.message_id
-
-    async def _note(self, slot: Slot, sent: Sent, shown: Shown) -> None:
-        """The moment a message id is known it is in the ledger; being cut off just now must not lose it."""
-        await asyncio.shield(self._ledger.sent(slot, sent.message_id, sent.chat_id, shown))
+        await self._sending.send(slot, address, "file", json.dumps({"file_key": key}), Shown.FINAL)
 
     async def _bring(self, record: Record, message: Message, card_state: CardState) -> None:
         """Bring one card to how the approval stands."""
@@ -140,7 +155,9 @@ class CardActivities:
             self.feishu.check_message(message.message_id)
         content = (await self.showings.content(message.slot.kind, record, card_state)).card
         try:
-            message_id = message.message_id or await self._find(record, message, content)
+            message_id = message.message_id or await self._sending.find(
+                message.slot, address_of(record, message), content
+            )
             await self.feishu.patch(message_id, content)
         except FeishuRefused as refused:
             await self._give_up(record, message, content, refused)
@@ -153,12 +170,6 @@ class CardActivities:
                 await self._bring(now, message, card_state)
                 return
         await self._ledger.shows(message.slot, shown)
-
-    async def _find(self, record: Record, message: Message, content: str) -> str:
-        """A card that was tried and never confirmed: sent again under its uuid it is found, or sent as it should be."""
-        sent = await self.feishu.send(address_of(record, message), "interactive", content, uuid=message.slot.uuid)
-        await self._note(message.slot, sent, Shown.PENDING)
-        return sent.message_id
 
     async def _give_up(self, record: Record, message: Message, content: str, refused: FeishuRefused) -> None:
         """A card that cannot be changed any more: one that is too old is followed by a new one."""
@@ -185,7 +196,7 @@ class CardActivities:
             content = await self.showings.content(slot.kind, record, CardState())
             shown = _shown(record, CardState(), slot.kind)
             try:
-                await self._send(slot, address, "interactive", content.card, shown, after_end=True)
+                await self._sending.send(slot, address, "interactive", content.card, shown, after_end=True)
             except FeishuRefused as refused:
                 _log.warning("nobody is told how approval %s ended: %s", slot.approval_id, refused)
 

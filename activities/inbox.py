@@ -10,7 +10,9 @@ from activities.cards import later
 from activities.feishu.client import Feishu
 from activities.feishu.errors import FeishuRefused, FeishuUnavailable
 from activities.memberships import learn_members
+from assent.client.reader import WaitingQuestion
 from assent.contracts.address import Address
+from assent.contracts.asking import QuestionPlan
 from assent.contracts.identity import Identity
 from assent.contracts.inbox import Enquiry
 from assent.names import REPLY_INBOX, inbox_reply_workflow
@@ -49,16 +51,23 @@ class InboxActivities:
         except FeishuUnavailable as error:
             raise later(error) from error
 
-    async def _waiting(self, person: Identity) -> AsyncIterator[awaited.Waits]:
-        """All that waits for a person, the oldest first; of very much, the beginning."""
+    async def _waiting(self, person: Identity) -> AsyncIterator[awaited.Waits | WaitingQuestion]:
+        """All that waits for a person, questions last, the oldest first; of very much, the beginning."""
         await learn_members(self._ledger, self._feishu)
-        offset: int | None = 0
-        while offset is not None and offset < _MOST_COUNTED:
-            page = await self._ledger.waiting_for(person, offset, _PAGE, activity.info().namespace)
-            for each in page[0]:
-                yield each
-            offset = page[1]
+        for pages in (self._ledger.waiting_for, self._ledger.asked_of):
+            offset: int | None = 0
+            while offset is not None and offset < _MOST_COUNTED:
+                found, offset = await pages(person, offset, _PAGE, activity.info().namespace)
+                for each in found:
+                    yield each
 
-    async def _listed(self, waiting: list[awaited.Waits]) -> list[Waiting]:
-        plans = [(await self._ledger.plan(each.approval_id), each.awaited.subject) for each in waiting]
-        return [Waiting(plan, subject) for plan, subject in plans if plan is not None]
+    async def _listed(self, waiting: list[awaited.Waits | WaitingQuestion]) -> list[Waiting | QuestionPlan]:
+        found = [await self._line(each) for each in waiting]
+        return [each for each in found if each is not None]
+
+    async def _line(self, waits: awaited.Waits | WaitingQuestion) -> Waiting | QuestionPlan | None:
+        if isinstance(waits, WaitingQuestion):
+            record = await self._ledger.question_record(waits.question_id)
+            return record.plan if record else None
+        plan = await self._ledger.plan(waits.approval_id)
+        return Waiting(plan, waits.awaited.subject) if plan else None

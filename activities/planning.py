@@ -104,7 +104,7 @@ class Planner:
             asked_at=preparation.now,
             asked_by=request.asked_by,
             tenant_key=tenant,
-            addresses=self._addresses(request, effective.approvers),
+            addresses=addresses_of(settings, request.requester, effective.approvers, request.chat_id, request.reply_to),
             callback_url=request.callback_url,
             probe_for=manifest.probe_for,
             remind_every=settings.remind_every,
@@ -268,19 +268,22 @@ class Planner:
             now=now,
         )
 
-    def _addresses(self, request: Request, approvers: Approvers) -> tuple[Address, ...]:
-        """Where the card goes: where the agent says, else to those who may decide."""
-        if not self._settings.feishu_app_id:
-            if request.chat_id or request.reply_to:
-                raise InvalidRequest("chat_id: this service sends no cards; set ASSENT_FEISHU_APP_ID")
-            return ()
-        if request.chat_id:
-            return (Address(kind=AddressKind.CHAT_ID, id=request.chat_id, reply_to=request.reply_to),)
-        if request.reply_to:
-            return (Address.of(request.requester).model_copy(update={"reply_to": request.reply_to}),)
-        if approvers.chat_id:
-            return (Address(kind=AddressKind.CHAT_ID, id=approvers.chat_id),)
-        return tuple(Address.of(person) for person in approvers.people) or (Address.of(request.requester),)
+
+def addresses_of(
+    settings: Settings, requester: Identity, approvers: Approvers, chat_id: str | None, reply_to: str | None
+) -> tuple[Address, ...]:
+    """Where the card goes: where the agent says, else to those who may decide, or answer."""
+    if not settings.feishu_app_id:
+        if chat_id or reply_to:
+            raise InvalidRequest("chat_id: this service sends no cards; set ASSENT_FEISHU_APP_ID")
+        return ()
+    if chat_id:
+        return (Address(kind=AddressKind.CHAT_ID, id=chat_id, reply_to=reply_to),)
+    if reply_to:
+        return (Address.of(requester).model_copy(update={"reply_to": reply_to}),)
+    if approvers.chat_id:
+        return (Address(kind=AddressKind.CHAT_ID, id=approvers.chat_id),)
+    return tuple(Address.of(person) for person in approvers.people) or (Address.of(requester),)
 
 
 def _chat(request: Request, resolved: Resolved | None) -> tuple[str | None, bool]:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from assent.client.client import Assent
 from assent.client.handle import ApprovalHandle
+from assent.client.question import QuestionHandle
 from assent.client.sync import SyncAssent
+from assent.contracts.answers import QuestionOutcome
 from assent.contracts.approvers import Approvers
 from assent.contracts.decision import Decision
 from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
 from assent.contracts.permission import Permission
+from assent.contracts.questions import Question
 from assent.contracts.status import Status
 from assent.errors import (
     ApprovalConflict,
@@ -24,6 +27,8 @@ from assent.errors import (
     InvalidRequest,
     InvalidTool,
     NotAllowed,
+    QuestionConflict,
+    QuestionNotFound,
     QuotaExceeded,
     Unavailable,
 )
@@ -52,6 +57,11 @@ __all__ = [
     "Permission",
     "ProbeAnswer",
     "ProbeResult",
+    "Question",
+    "QuestionConflict",
+    "QuestionHandle",
+    "QuestionNotFound",
+    "QuestionOutcome",
     "QuotaExceeded",
     "Registry",
     "Status",

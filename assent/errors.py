@@ -8,6 +8,9 @@ AssentError
 ├── ConversationBusy                     the conversation has an open request, and the caller asked not to wait
 ├── ApprovalNotFound                     neither Temporal nor the ledger knows the approval
 ├── ApprovalInterrupted                  the approval's workflow was ended by hand; only the ledger knows what ran
+├── QuestionConflict                     the question id belongs to another question
+├── QuestionNotFound                     neither Temporal nor the ledger knows the question
+├── QuestionInterrupted                  the question's workflow was ended by hand
 ├── NotFrozen                            the approval is not frozen: there is nothing to settle
 ├── RulingRefused                        what was said of a frozen call cannot be taken as it is; it stays frozen
 ├── QuotaExceeded                        more was asked for than may be; says which quota, and when to ask again
@@ -98,6 +101,34 @@ class ApprovalInterrupted(AssentError):
             "Whether its call ran, only the ledger can tell: do not repeat the call before it was checked."
         )
         self.approval_id = approval_id
+        self.how = how
+
+
+class QuestionConflict(AssentError):
+    """The question id was used before, for another question."""
+
+    def __init__(self, question_id: str) -> None:
+        super().__init__(
+            f"question {question_id!r} already stands for another question; nothing was asked. "
+            "Ask the first one again unchanged to attach to it, or choose a new id."
+        )
+        self.question_id = question_id
+
+
+class QuestionNotFound(AssentError):
+    """Neither Temporal nor the ledger knows the question."""
+
+    def __init__(self, question_id: str) -> None:
+        super().__init__(f"question {question_id!r} is not known. Check the id, and where you are connected to.")
+        self.question_id = question_id
+
+
+class QuestionInterrupted(AssentError):
+    """The question's workflow was ended from outside before anybody answered."""
+
+    def __init__(self, question_id: str, how: str) -> None:
+        super().__init__(f"question {question_id!r} was {how} in Temporal before it was answered. Ask it again.")
+        self.question_id = question_id
         self.how = how
 
 

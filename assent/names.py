@@ -20,6 +20,8 @@ SHOW_SETTLED = "ShowSettled"
 BUNDLE = "Bundle"
 INBOX_REPLY = "InboxReply"
 REDRAWING = "Redrawing"
+QUESTION = "Question"
+SHOW_ANSWERED = "ShowAnswered"
 
 PREPARE = "prepare"
 RESOLVE = "resolve"
@@ -42,8 +44,14 @@ RELEASE = "release"
 DELIVER_BUNDLE = "deliver_bundle"
 SHOW_BUNDLE = "show_bundle"
 REPLY_INBOX = "reply_inbox"
+PREPARE_QUESTION = "prepare_question"
+DELIVER_QUESTION = "deliver_question"
+SHOW_QUESTION = "show_question"
+RECORD_ANSWER = "record_answer"
+OPEN_QUESTIONS = "open_questions"
 
 DECIDE = "decide"
+ANSWER = "answer"
 CANCEL = "cancel"
 SUPERSEDE = "supersede"
 JOIN = "join"
@@ -71,6 +79,26 @@ def review_summary(tool: str) -> str:
 
 def approval_workflow(approval_id: str) -> str:
     return f"approval/{approval_id}"
+
+
+_QUESTION_PREFIX = "question/"
+
+
+def question_workflow(question_id: str) -> str:
+    """Its workflow, and what a question is called where approvals are called by their ids: audits, messages, inboxes.
+
+    No approval's id begins so.
+    """
+    return f"{_QUESTION_PREFIX}{question_id}"
+
+
+def question_of(record: str) -> str | None:
+    """The question that is called so, if it is one."""
+    return record.removeprefix(_QUESTION_PREFIX) if record.startswith(_QUESTION_PREFIX) else None
+
+
+def show_answered_workflow(question_id: str, unique: str) -> str:
+    return f"show-answered/{question_id}/{unique}"
 
 
 def review_workflow(idempotency_key: str) -> str:

@@ -99,6 +99,8 @@ class Settings(BaseSettings):
     """The chat where frozen calls are shown to the operators."""
     remind_every: Positive = timedelta(days=1)
     """How often the operators are reminded of a call that is still frozen."""
+    question_remind_after: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    """After which part of its time those are reminded who may answer a question; 0 for never."""
     sweep_every: Positive = timedelta(minutes=1)
     """How often calls are looked for whose approval was ended by hand while they ran."""
     temporal_ui: str = ""

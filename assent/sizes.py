@@ -13,6 +13,8 @@ from pydantic_core import from_json, to_json
 
 DECISION = 224 * 1024
 """One decision: an edit carries all arguments of the call."""
+ANSWER = 64 * 1024
+"""One answer: all texts of a card."""
 EDIT = 192 * 1024
 """Both payloads of an edit together: the one that was proposed, and the one it became."""
 WAITING = 256 * 1024

@@ -8,6 +8,16 @@ from typing import Generic, TypeVar
 from pydantic import BaseModel
 
 from assent import names
+from assent.contracts.asking import (
+    FoundQuestions,
+    OpenQuestions,
+    QuestionConclusion,
+    QuestionDelivery,
+    QuestionPreparation,
+    QuestionPrepared,
+    QuestionRecorded,
+    QuestionRevision,
+)
 from assent.contracts.audit import AuditBatch
 from assent.contracts.bundles import BundleDelivered, BundleShown, SharedCalls
 from assent.contracts.conclude import Announcement, Conclusion, Recorded
@@ -57,3 +67,8 @@ TELL = Step(names.TELL, Telling, Told)
 SHOW_REVIEW = Step(names.SHOW_REVIEW, Examination, type(None))
 RECALL = Step(names.RECALL_RECORD, Recall, Recalled)
 REPLY_TO_MESSAGE = Step(REPLY_INBOX, Enquiry, type(None))
+PREPARE_QUESTION = Step(names.PREPARE_QUESTION, QuestionPreparation, QuestionPrepared)
+DELIVER_QUESTION = Step(names.DELIVER_QUESTION, QuestionDelivery, Delivered)
+SHOW_QUESTION = Step(names.SHOW_QUESTION, QuestionRevision, type(None))
+RECORD_ANSWER = Step(names.RECORD_ANSWER, QuestionConclusion, QuestionRecorded)
+OPEN_QUESTIONS = Step(names.OPEN_QUESTIONS, OpenQuestions, FoundQuestions)

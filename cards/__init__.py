@@ -1,10 +1,12 @@
 """Approvals shown as Feishu cards, and clicks read back: pure functions, no input or output of their own."""
 
+from cards.answers import AnswerClick, answer_toast
 from cards.attachments import overflow
 from cards.building import card
 from cards.bundles import BundledCall, bundle_card, may_be_bundled, shares
 from cards.clicks import BundleClick, Challenge, Click, Event, ForeignClick, RevokeClick, parse_event
 from cards.notices import settled_notice
+from cards.questions import QuestionShowing, can_be_shown, question_card
 from cards.results import result_card, result_overflow
 from cards.reviews import review_card
 from cards.rulings import RulingClick, UnfitRuling
@@ -23,6 +25,7 @@ from cards.toasts import (
 from cards.wording import Wording
 
 __all__ = [
+    "AnswerClick",
     "Attachment",
     "BundleClick",
     "BundledCall",
@@ -31,6 +34,7 @@ __all__ = [
     "Event",
     "File",
     "ForeignClick",
+    "QuestionShowing",
     "ResultShowing",
     "ReviewShowing",
     "RevokeClick",
@@ -39,8 +43,10 @@ __all__ = [
     "Toast",
     "UnfitRuling",
     "Wording",
+    "answer_toast",
     "bundle_card",
     "bundle_toast",
+    "can_be_shown",
     "card",
     "may_be_bundled",
     "shares",
@@ -48,6 +54,7 @@ __all__ = [
     "not_recorded",
     "overflow",
     "parse_event",
+    "question_card",
     "refused_ruling",
     "result_card",
     "result_overflow",

@@ -12,6 +12,7 @@ from assent.contracts.decision import Decision, DecisionKind, Remember, Stage
 from assent.contracts.identity import Identity
 from assent.contracts.values import Frozen, Id, Surface, Text
 from assent.errors import Unhashable
+from cards.answers import AnswerClick, answer_click
 from cards.controls import MOST_REASON, VALUE_VERSION
 from cards.editing import changed_in, filled_in
 from cards.rulings import RulingClick
@@ -138,7 +139,7 @@ class Event(Frozen):
 
 def parse_event(
     envelope: dict[str, Any], *, proof: str, tenant_key: str | None
-) -> Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
+) -> Click | AnswerClick | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
     """Read an envelope whose sender, app and tenant are verified.
 
     proof: what verified it.
@@ -162,12 +163,12 @@ def parse_event(
 
 def _click(
     known: Event, occurred_at: datetime, proof: str, tenant_key: str | None
-) -> Click | RulingClick | RevokeClick | BundleClick:
+) -> Click | AnswerClick | RulingClick | RevokeClick | BundleClick:
     action, context = part(known.event, "action"), part(known.event, "context")
     value = _object(action.get("value"), "the button's value")
     if value.get("assent") != VALUE_VERSION:
         raise ValueError("the button is not one of ours")
-    if sum(name in value for name in ("review", "approval_id", "revoke", "bundle")) > 1:
+    if sum(name in value for name in ("review", "approval_id", "revoke", "bundle", "question")) > 1:
         raise ValueError("the button is two of ours at once")
     form = _object(action.get("form_value") or {}, "the form")
     operator = {key: found or None for key, found in part(known.event, "operator").items()}
@@ -185,6 +186,8 @@ def _click(
         return _ruling_click(shared, value, form)
     if "bundle" in value:
         return BundleClick.model_validate({**shared, "bundle_id": value["bundle"], "approve": value.get("approve")})
+    if "question" in value:
+        return answer_click(shared, value, form)
     if "revoke" in value:
         return RevokeClick.model_validate({**shared, "grant_id": value["revoke"], "approval_id": value.get("on")})
     asked = {"approval_id": value.get("approval_id"), "kind": value.get("decision"), "stage": value.get("stage")}

@@ -133,7 +133,7 @@ def form(name: str, elements: list[Element]) -> Element:
     return {"tag": "form", "name": name, "elements": elements}
 
 
-def button(name: str, look: str, value: Element, text: Both) -> Element:
+def button(name: str, look: str, value: Element, text: str | Both) -> Element:
     """A button that sends a value back."""
     return {
         "tag": "button",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from assent.contracts.asking import QuestionPlan
 from assent.contracts.decision import Stage
 from assent.contracts.plan import Plan
-from cards.elements import Element, box, div, markdown, plain, row, to_json
+from assent.safe import one_line, shortened
+from cards.elements import Element, box, div, local_time, markdown, plain, row, to_json
 from cards.framing import framed
 from cards.headline import cut, headline
 from cards.people import deadline_row, named
@@ -26,14 +28,16 @@ class Waiting(NamedTuple):
     """Whether the call waits, or its result."""
 
 
-def inbox_card(waiting: Sequence[Waiting], more: int, wording: Wording) -> str:
+def inbox_card(waiting: Sequence[Waiting | QuestionPlan], more: int, wording: Wording) -> str:
     """What waits for whoever asked, as card JSON 2.0.
 
     more: how many wait besides those.
     """
     count = str(len(waiting) + more)
     said = wording("inbox.waiting", count=count) if waiting else wording("inbox.nothing")
-    elements: list[Element] = [_listed(each, wording) for each in waiting]
+    elements: list[Element] = [
+        _asked(each, wording) if isinstance(each, QuestionPlan) else _listed(each, wording) for each in waiting
+    ]
     if more:
         elements.append(div(wording("inbox.more", count=str(more)), text_color="grey"))
     elements.append(div(wording("inbox.where" if waiting else "inbox.idle"), text_color="grey"))
@@ -43,6 +47,17 @@ def inbox_card(waiting: Sequence[Waiting], more: int, wording: Wording) -> str:
 def _header(said: Both, *, is_empty: bool) -> Element:
     icon = {"tag": "standard_icon", "token": "done_outlined" if is_empty else "approval_outlined"}
     return {"template": "green" if is_empty else "blue", "icon": icon, "title": plain(said)}
+
+
+def _asked(plan: QuestionPlan, wording: Wording) -> Element:
+    """What is asked, on whose behalf and until when."""
+    rows = [
+        div(wording("inbox.question"), text_color="turquoise"),
+        div(shortened(one_line(plan.questions[0].prompt), _TOOL_CHARACTERS)),
+        row(wording("question.for"), markdown(named(plan.requester))),
+        row(wording("question.deadline"), markdown(local_time(plan.deadline))),
+    ]
+    return box(rows, "turquoise-50")
 
 
 def _listed(waiting: Waiting, wording: Wording) -> Element:

@@ -13,7 +13,7 @@ from assent.safe import one_line, shortened
 from cards.reasons import problems_of
 from cards.wording import Both, Wording
 
-_TYPES = {
+TYPES = {
     VerdictKind.ACCEPTED: "success",
     VerdictKind.DUPLICATE: "info",
     VerdictKind.TAMPERED: "error",
@@ -76,7 +76,7 @@ def toast(
     name: who decided, where somebody else did and the name is known.
     stage: what the decision was about.
     """
-    return Toast.of(_TYPES[verdict.kind], _text(verdict, kind, wording, name, stage))
+    return Toast.of(TYPES[verdict.kind], _text(verdict, kind, wording, name, stage))
 
 
 def bundle_toast(verdicts: list[Verdict], wording: Wording) -> Toast:

@@ -6,6 +6,7 @@ from ledger.claims import Beginning, Ending, Right
 from ledger.database import Ledger
 from ledger.errors import LedgerError, OutOfReach, Refused, is_refusal
 from ledger.messages import Message, MessageKind, Record, Shown, Slot, bundle_slot
+from ledger.questions import OpenQuestion, QuestionRecord
 from ledger.reader import Reader
 from ledger.requesters import Twin
 from ledger.reviews import Orphan, Untold
@@ -21,10 +22,12 @@ __all__ = [
     "Message",
     "MessageKind",
     "Open",
+    "OpenQuestion",
     "Orphan",
     "OutOfReach",
     "Untold",
     "Reader",
+    "QuestionRecord",
     "Record",
     "Refused",
     "Right",

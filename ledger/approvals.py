@@ -122,7 +122,7 @@ async def register(
         standing = await stored(connection, request.approval_id, request_sha256)
         assert standing is not None, "a record is never deleted"
         return standing
-    await awaited.add(connection, request.approval_id, waits_for)
+    await awaited.add(connection, request.approval_id, waits_for.deciders if waits_for else None)
     asked = AuditEntry(
         event=AuditEvent.WRITE_REQUEST,
         at=now,

@@ -1,4 +1,7 @@
-"""The audit: per approval a chain of entries, and one chain of the heads of those that closed."""
+"""The audit: per approval or question a chain of entries, and one chain of the heads of those that closed.
+
+What is called an approval's id here is a question's record as well (`ledger.records`).
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Text, bindparam, func, select, text, update
+from sqlalchemy import bindparam, func, select, text
 
 from assent.contracts.audit import AuditEntry, AuditRecord
 from assent.payload import canonical_json, sha256
 from ledger import crosscheck
 from ledger.clock import database_now
 from ledger.engine import Connection
-from ledger.schema import approvals, audit, seals
+from ledger.records import BOTH, records_of
+from ledger.schema import audit, seals
 from ledger.statements import Statement, insert
 
 _SEALING = 0x6173_7365
@@ -30,41 +34,12 @@ _FIRST_FIELDS = frozenset(
 )
 """What every entry says, even that it has none; what later versions added is only said where it is."""
 
-_its_approval = approvals.c.approval_id == bindparam("of")
-_LOCK = Statement(
-    select(approvals.c.approval_id)
-    .where(approvals.c.approval_id.in_(bindparam("ids", expanding=True)))
-    .order_by(approvals.c.approval_id)
-    .with_for_update()
-)
-_CLOSED = Statement(select(approvals.c.closed_at).where(_its_approval).with_for_update())
 _WRITTEN = Statement(
     select(audit.c.once, audit.c.hash).where(audit.c.approval_id == bindparam("of")).order_by(audit.c.seq)
 )
-_CLOSED_AND_WRITTEN = Statement(
-    select(approvals.c.closed_at, audit.c.once, audit.c.hash)
-    .outerjoin(audit, audit.c.approval_id == approvals.c.approval_id)
-    .where(_its_approval)
-    .order_by(audit.c.seq)
-)
 _ADD = Statement(insert(audit))
-_UNSEALED = Statement(
-    update(approvals)
-    .where(_its_approval)
-    .values(unsealed_since=func.coalesce(approvals.c.unsealed_since, bindparam("since", type_=Text)))
-)
 _ALONE = Statement(text("SELECT pg_try_advisory_xact_lock(:lock)"))
-_WAITING = Statement(
-    select(approvals.c.approval_id, approvals.c.status, approvals.c.outcome)
-    .where(approvals.c.unsealed_since.is_not(None))
-    .order_by(approvals.c.unsealed_since)
-    .limit(_MOST_AT_ONCE)
-    .with_for_update(skip_locked=True)
-)
 _ADD_SEALS = Statement(insert(seals))
-_SEALED = Statement(
-    update(approvals).where(approvals.c.approval_id.in_(bindparam("ids", expanding=True))).values(unsealed_since=None)
-)
 _PAGE = Statement(
     select(audit)
     .where(audit.c.approval_id == bindparam("of"))
@@ -97,8 +72,11 @@ async def lock(connection: Connection, *approval_ids: str) -> None:
 
     SQLite lets one write at a time as it is.
     """
-    if connection.dialect.name == "postgresql":
-        await connection.execute(_LOCK, {"ids": approval_ids})
+    if connection.dialect.name != "postgresql":
+        return
+    for records in BOTH:
+        if ids := [each for each in approval_ids if records_of(each) is records]:
+            await connection.execute(records.lock, {"ids": ids})
 
 
 async def append(
@@ -108,14 +86,14 @@ async def append(
 
     is_held: whether this transaction holds the approval's row already, so that it need not be taken first.
     """
-    entries, its = tuple(entries), {"of": approval_id}
+    entries, its, records = tuple(entries), {"of": approval_id}, records_of(approval_id)
     if not entries:
         return
-    held = (await connection.execute(_CLOSED_AND_WRITTEN, its)).all() if is_held else []
+    held = (await connection.execute(records.closed_and_written, its)).all() if is_held else []
     if held:
         closed, written = held[0].closed_at, [row for row in held if row.once is not None]
     else:
-        closed = (await connection.execute(_CLOSED, its)).scalar_one_or_none()
+        closed = (await connection.execute(records.closed, its)).scalar_one_or_none()
         written = (await connection.execute(_WRITTEN, its)).all()
     known, head, seq = {row.once for row in written}, written[-1].hash if written else "", len(written)
     fresh: list[dict[str, Any]] = []
@@ -130,7 +108,7 @@ async def append(
     if fresh:
         await connection.execute(_ADD, fresh)
     if closed is not None and fresh:
-        await connection.execute(_UNSEALED, {**its, "since": stamp(await database_now(connection))})
+        await connection.execute(records.wait_for_seal, {**its, "since": stamp(await database_now(connection))})
 
 
 def body_of(entry: AuditEntry, approval_id: str, seq: int) -> str:
@@ -150,23 +128,26 @@ async def seal(connection: Connection) -> bool:
         alone = await connection.execute(_ALONE, {"lock": _SEALING})
         if not alone.scalar_one():
             return False
-    found = (await connection.execute(_WAITING)).all()
+    waiting = [(await connection.execute(each.waiting_for_seal, {"limit": _MOST_AT_ONCE})).all() for each in BOTH]
+    found = [ended for some in waiting for ended in some]
     if not found:
         return False
     n, previous = await head_of_seals(connection)
-    ids = [ended.approval_id for ended in found]
+    ids = [ended.record for ended in found]
     heads = {row.approval_id: (row.seq, row.hash) for row in await connection.execute(_HEADS, {"ids": ids})}
     fresh: list[dict[str, Any]] = []
     for ended in found:
-        approval_id, outcome = ended.approval_id, crosscheck.outcome_sha256(ended.status, ended.outcome)
+        approval_id, outcome = ended.record, crosscheck.outcome_sha256(ended.status, ended.outcome)
         n, (entries, head) = n + 1, heads.get(approval_id, (0, ""))
         digest = seal_hash(n, approval_id, entries, head, previous, outcome)
         row = {"n": n, "approval_id": approval_id, "entries": entries, "head": head, "previous": previous}
         fresh.append({**row, "outcome_sha256": outcome, "hash": digest})
         previous = digest
     await connection.execute(_ADD_SEALS, fresh)
-    await connection.execute(_SEALED, {"ids": ids})
-    return len(found) == _MOST_AT_ONCE
+    for records, some in zip(BOTH, waiting, strict=True):
+        if some:
+            await connection.execute(records.sealed, {"ids": [ended.record for ended in some]})
+    return any(len(some) == _MOST_AT_ONCE for some in waiting)
 
 
 async def page(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from sqlalchemy import BindParameter, bindparam, delete, select, update
 
 from assent.client.reader import Waiting
-from assent.contracts.approvers import Approvers, Awaited
+from assent.contracts.approvers import Approvers, Awaited, Deciders
 from assent.contracts.decision import Stage
 from assent.contracts.identity import Identity
 from ledger import audit, memberships
@@ -25,7 +25,7 @@ _LET_STAND = Statement(update(approvals).where(approvals.c.approval_id == bindpa
 _ADD = Statement(insert(awaited_keys).on_conflict_do_nothing())
 _REMOVE = Statement(delete(awaited_keys).where(awaited_keys.c.approval_id == bindparam("of")))
 _begun = select(claims.c.consent).where(claims.c.consent == approvals.c.approval_id).exists()
-_subject = approvals.c.approval_id, approvals.c.tool, approvals.c.requester, approvals.c.asked_by
+_subject = approvals.c.approval_id, approvals.c.tool, approvals.c.requester, approvals.c.asked_by, approvals.c.thread_id
 _keys: BindParameter[str] = bindparam("keys", expanding=True)
 _FOUND = Statement(
     select(*_subject, approvals.c.awaited, _begun.label("is_begun"))
@@ -43,25 +43,30 @@ class Waits(Waiting):
     awaited: Awaited
 
 
-def keys_of(awaited: Awaited | None) -> Iterator[str]:
-    """By what those are found whom an approval waits for."""
-    for group in awaited.deciders.groups if awaited else ():
+def keys_of(deciders: Deciders | None) -> Iterator[str]:
+    """By what those are found whom an approval or a question waits for."""
+    for group in deciders.groups if deciders else ():
         approvers = group.approvers
         takers = (taker for _, taker in group.passed)
         for person in (*approvers.people, *group.called, *takers):
             yield from person.keys
         match approvers.kind:
-            case Approvers.Kind.REQUESTER if awaited:
-                yield from awaited.deciders.requester.keys
+            case Approvers.Kind.REQUESTER if deciders:
+                yield from deciders.requester.keys
             case Approvers.Kind.ANYONE:
                 yield _ANYONE
             case Approvers.Kind.CHAT:
                 yield f"{CHAT}{approvers.chat_id}"
 
 
-async def add(connection: Connection, approval_id: str, awaited: Awaited | None) -> None:
-    """Let a new approval be found by those it waits for."""
-    keys = [{"key": key, "approval_id": approval_id} for key in dict.fromkeys(keys_of(awaited))]
+def keys_for(person: Identity, chats: Collection[str]) -> list[str]:
+    """By what a person finds what waits for them, who belongs to these chats."""
+    return [*sorted(person.keys), _ANYONE, *(f"{CHAT}{chat}" for chat in chats)]
+
+
+async def add(connection: Connection, record: str, deciders: Deciders | None) -> None:
+    """Let a new approval or question be found by those it waits for."""
+    keys = [{"key": key, "approval_id": record} for key in dict.fromkeys(keys_of(deciders))]
     if keys:
         await connection.execute(_ADD, keys)
 
@@ -74,7 +79,7 @@ async def change(connection: Connection, approval_id: str, awaited: Awaited | No
         return
     await connection.execute(_LET_STAND, {"of": approval_id, "awaited": text})
     await remove(connection, approval_id)
-    await add(connection, approval_id, awaited)
+    await add(connection, approval_id, awaited.deciders if awaited else None)
 
 
 async def remove(connection: Connection, approval_id: str) -> None:
@@ -87,8 +92,13 @@ async def found_by(
 ) -> tuple[tuple[Waits, ...], int | None]:
     """What waits for this person from *offset* on, the oldest first, and where the rest begins."""
     chats = await memberships.chats_of(connection, person, now)
-    keys = [*sorted(person.keys), _ANYONE, *(f"{CHAT}{chat}" for chat in chats)]
-    page = {"keys": keys, "now": audit.stamp(now), "namespace": namespace, "offset": offset, "limit": limit + 1}
+    page = {
+        "keys": keys_for(person, chats),
+        "now": audit.stamp(now),
+        "namespace": namespace,
+        "offset": offset,
+        "limit": limit + 1,
+    }
     rows = (await connection.execute(_FOUND, page)).all()
     waiting = [_waits(row) for row in rows[:limit] if row.awaited is not None]
     found = tuple(each for each in waiting if each is not None and each.awaited.asks_member(person, chats))
@@ -102,5 +112,10 @@ def _waits(row: Row) -> Waits | None:
         return None
     requester = Identity.model_validate_json(row.requester)
     return Waits(
-        approval_id=row.approval_id, tool=row.tool, requester=requester, asked_by=row.asked_by, awaited=awaited
+        approval_id=row.approval_id,
+        tool=row.tool,
+        requester=requester,
+        asked_by=row.asked_by,
+        thread_id=row.thread_id,
+        awaited=awaited,
     )

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import select
 
+from assent.contracts.answers import QuestionOutcome, QuestionStatus
+from assent.contracts.asking import QuestionPlan
 from assent.contracts.audit import AuditEntry, AuditEvent
 from assent.contracts.identity import Identity
 from assent.contracts.ruling import Settlement
+from assent.core.questions.judging import answers_sha256
 from assent.payload import sha256
 from ledger.engine import Connection
 from ledger.schema import audit, grants, settlements
-from ledger.statements import Statement
+from ledger.statements import Row, Statement
 
 _ABOUT_GRANTS = Statement(select(audit.c.approval_id, audit.c.body).where(audit.c.body.contains('"grant_id":"')))
 _GRANTS = Statement(select(grants))
@@ -25,6 +29,24 @@ _SETTLEMENTS = Statement(select(settlements))
 def outcome_sha256(status: str | None, outcome: str | None) -> str | None:
     """What stands for a recorded outcome in its seal."""
     return None if outcome is None else sha256(f"{status}\n{outcome}")
+
+
+def question(row: Row, audited: Collection[tuple[str, str | None]]) -> list[str]:
+    """In what a question's record is not what its audit says.
+
+    audited: what the audits say was shown and answered, by record.
+    """
+    plan = QuestionPlan.model_validate_json(row.plan)
+    outcome = QuestionOutcome.model_validate_json(row.outcome) if row.outcome else None
+    problems = []
+    if not plan.hash_is_true or (row.record, plan.questions_sha256) not in audited:
+        problems.append("the stored questions are not those audited")
+    if outcome is not None and (outcome.answers is not None) != (outcome.status is QuestionStatus.RESOLVED):
+        problems.append("it has an answer and was not answered, or the other way round")
+    answers = outcome.answers if outcome else None
+    if answers is not None and (row.record, answers_sha256(answers)) not in audited:
+        problems.append("the stored answer is not the one audited")
+    return problems
 
 
 async def remembered(connection: Connection) -> list[str]:

@@ -8,9 +8,12 @@ from collections.abc import Collection, Coroutine, Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from assent.client.reader import WaitingQuestion
 from assent.content import Content
 from assent.contracts.address import Address
+from assent.contracts.answers import Answer, AnswerVerdict, QuestionOutcome
 from assent.contracts.approvers import Approvers
+from assent.contracts.asking import QuestionConclusion, QuestionPlan, QuestionPrepared, QuestionState
 from assent.contracts.audit import AuditBatch, AuditEntry, ClosingHead
 from assent.contracts.conclude import Conclusion
 from assent.contracts.decision import Decision, Verdict
@@ -22,6 +25,7 @@ from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
 from assent.contracts.policy import Policy
 from assent.contracts.prepare import Prepared
+from assent.contracts.questions import QuestionRequest
 from assent.contracts.quotas import NO_LIMITS, Limits
 from assent.contracts.release import Release
 from assent.contracts.request import Request
@@ -43,6 +47,7 @@ from ledger import (
     messages,
     persons,
     policies,
+    questions,
     requesters,
     results,
     review_records,
@@ -167,6 +172,59 @@ class Ledger:
 
     async def judge_late(self, decision: Decision) -> Verdict:
         return await self._engine.write(approvals.judge_late, decision, datetime.now(UTC))
+
+    # Questions
+
+    async def register_question(
+        self,
+        request: QuestionRequest,
+        plan: QuestionPlan,
+        *,
+        now: datetime,
+        namespace: str | None = None,
+        limits: Limits = NO_LIMITS,
+    ) -> QuestionPrepared:
+        return await self._engine.write(questions.register, request, plan, now, namespace, limits)
+
+    async def prepared_question(self, request: QuestionRequest) -> QuestionPrepared | None:
+        """What was prepared for a question before, if anything was."""
+        return await self._engine.read(questions.stored, request)
+
+    async def conclude_question(self, conclusion: QuestionConclusion) -> QuestionOutcome:
+        return await self._sealing(self._engine.write(questions.conclude, conclusion))
+
+    async def question(self, question_id: str) -> QuestionState | None:
+        return await self._engine.read(questions.state_of, question_id)
+
+    async def question_record(self, question_id: str) -> questions.QuestionRecord | None:
+        return await self._engine.read(questions.record_of, question_id)
+
+    async def judge_late_answer(self, answer: Answer) -> AnswerVerdict:
+        return await self._engine.write(questions.judge_late, answer, datetime.now(UTC))
+
+    async def open_questions(self, consent: str) -> tuple[str, ...]:
+        """What a call's tool has asked, and nobody has answered."""
+        return await self._engine.read(questions.open_of_consent, consent)
+
+    async def asked_of(
+        self, person: Identity, offset: int, limit: int, namespace: str | None = None
+    ) -> tuple[tuple[WaitingQuestion, ...], int | None]:
+        """What is asked of a person, the oldest first, and where the rest begins."""
+        return await self._engine.read(questions.found_by, person, datetime.now(UTC), offset, limit, namespace)
+
+    async def questions_left_open(
+        self, namespace: str, *, after: questions.OpenQuestion | None = None, limit: int
+    ) -> list[questions.OpenQuestion]:
+        async def found(connection: Connection) -> list[questions.OpenQuestion]:
+            return await questions.open_ones(connection, namespace, await database_now(connection), after, limit)
+
+        return await self._engine.read(found)
+
+    async def end_gone_question(self, question_id: str, why: str) -> QuestionOutcome | None:
+        async def end(connection: Connection) -> QuestionOutcome | None:
+            return await questions.end_gone(connection, question_id, why, await database_now(connection))
+
+        return await self._sealing(self._engine.write(end))
 
     # Messages
 

@@ -9,6 +9,7 @@ from sqlalchemy import bindparam, select
 
 from assent.contracts.audit import ClosingHead
 from ledger.engine import Connection
+from ledger.records import called
 from ledger.schema import seals
 from ledger.statements import Statement
 
@@ -36,7 +37,7 @@ def gone(kept: Iterable[ClosingHead], chain: Sequence[str], outcome: str | None)
     """
     problems = []
     for each in kept:
-        where = f"approval {each.approval_id}"
+        where = called(each.approval_id)
         if len(chain) < each.entries:
             problems.append(f"{where}: {each.entries} entries were kept elsewhere, only {len(chain)} are left")
         elif each.entries < 1 or chain[each.entries - 1] != each.head:

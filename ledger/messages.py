@@ -21,14 +21,14 @@ from assent.payload import sha256
 from ledger import audit
 from ledger.engine import Connection, inserted
 from ledger.grants import grant_about
+from ledger.records import records_of
 from ledger.revisions import approval_of, edited_by, plan_of, standing_plan
-from ledger.schema import approvals, claims, decisions, messages
+from ledger.schema import claims, decisions, messages
 from ledger.settlements import settlement_of
 from ledger.statements import Statement, insert
 
 _PLACE = ("approval_id", "kind", "generation", "place")
 _its_own = [messages.c[name] == bindparam(f"of_{name}") for name in _PLACE]
-_STATUS = Statement(select(approvals.c.status).where(approvals.c.approval_id == bindparam("of")).with_for_update())
 _ADD = Statement(insert(messages).on_conflict_do_nothing())
 _ONE = Statement(select(messages).where(*_its_own))
 _CHANGE = Statement(update(messages).where(*_its_own))
@@ -134,7 +134,9 @@ async def intend(
     address: where it goes, if the plan does not say; the first that was said stays.
     after_end: whether it is about what came after.
     """
-    status = (await connection.execute(_STATUS, {"of": slot.approval_id})).scalar_one_or_none()
+    status = (
+        await connection.execute(records_of(slot.approval_id).status, {"of": slot.approval_id})
+    ).scalar_one_or_none()
     if status is not None and not after_end:
         return None
     where = address.model_dump_json() if address else None

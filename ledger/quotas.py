@@ -4,39 +4,59 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, bindparam, func, select, text
+from sqlalchemy import bindparam, func, select, text
 
-from assent.contracts.address import AddressKind
+from assent.contracts.address import Address, AddressKind
+from assent.contracts.asking import QuestionPlan
 from assent.contracts.identity import Identity
 from assent.contracts.plan import Plan
+from assent.contracts.questions import QuestionRequest
 from assent.contracts.quotas import DAY, HOUR, AgentLimits, Exceeded, Limits, Quota
 from assent.contracts.request import Request
 from assent.contracts.values import Frozen
 from ledger import audit, persons
 from ledger.engine import Connection
-from ledger.schema import approvals
+from ledger.schema import approvals, questions
 from ledger.statements import Parameters, Statement
 
 _WHILE_PENDING = 30
 """In how many seconds it is worth asking again where something has to end first."""
 
 
-def _pending_of(whose: ColumnElement[bool]) -> Statement:
-    is_open = approvals.c.status.is_(None), approvals.c.plan.is_not(None), approvals.c.open_until > bindparam("now")
-    return Statement(select(func.count()).select_from(approvals).where(whose, *is_open))
+_BOTH = (approvals, questions)
+"""What is counted: both are asked of people."""
 
 
-_lately = approvals.c.created_at > bindparam("since")
-_LOCK = Statement(text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 9))"))
-_PENDING_OF_AGENT = _pending_of(approvals.c.asked_by == bindparam("whose"))
-_PENDING_OF_PERSON = _pending_of(approvals.c.person == bindparam("whose"))
-_SEEN = Statement(
-    select(func.count(), func.min(approvals.c.created_at)).where(approvals.c.chat_id == bindparam("chat_id"), _lately)
-)
-_STORED = Statement(
-    select(func.coalesce(func.sum(approvals.c.size), 0), func.min(approvals.c.created_at)).where(
-        approvals.c.asked_by == bindparam("whose"), _lately
+def _pending_of(whose: str) -> tuple[Statement, ...]:
+    return tuple(
+        Statement(
+            select(func.count())
+            .select_from(table)
+            .where(table.c[whose] == bindparam("whose"), table.c.status.is_(None), table.c.plan.is_not(None))
+            .where(table.c.open_until > bindparam("now"))
+        )
+        for table in _BOTH
     )
+
+
+_LOCK = Statement(text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 9))"))
+_PENDING_OF_AGENT = _pending_of("asked_by")
+_PENDING_OF_PERSON = _pending_of("person")
+_SEEN = tuple(
+    Statement(
+        select(func.count(), func.min(table.c.created_at)).where(
+            table.c.chat_id == bindparam("chat_id"), table.c.created_at > bindparam("since")
+        )
+    )
+    for table in _BOTH
+)
+_STORED = tuple(
+    Statement(
+        select(func.coalesce(func.sum(table.c.size), 0), func.min(table.c.created_at)).where(
+            table.c.asked_by == bindparam("whose"), table.c.created_at > bindparam("since")
+        )
+    )
+    for table in _BOTH
 )
 
 
@@ -62,6 +82,16 @@ async def place_of(connection: Connection, request: Request, plan: Plan | None) 
     )
 
 
+async def place_of_question(connection: Connection, request: QuestionRequest, plan: QuestionPlan) -> Place:
+    first = plan.addresses[0] if plan.addresses else None
+    return Place(
+        asked_by=request.asked_by,
+        person=(await persons.person(connection, plan.requester)).canonical,
+        chat_id=await _at(connection, first, plan.tenant_key) if first else None,
+        size=len(request.model_dump_json()),
+    )
+
+
 async def exceeded(connection: Connection, place: Place, limits: Limits, now: datetime) -> Exceeded | None:
     """The quota that one more request would go beyond. From here to the transaction's end nobody else adds one."""
     await _lock(connection, place, limits)
@@ -75,7 +105,7 @@ async def exceeded(connection: Connection, place: Place, limits: Limits, now: da
             return Exceeded(quota=Quota.REQUESTER, limit=limits.requester_pending, retry_after=_WHILE_PENDING)
     if limits.chat_requests_per_hour is not None and place.chat_id is not None:
         there: Parameters = {"chat_id": place.chat_id, "since": audit.stamp(now - HOUR)}
-        count, first = (await connection.execute(_SEEN, there)).one()
+        count, first = await _lately(connection, _SEEN, there)
         if count + 1 > limits.chat_requests_per_hour:
             return Exceeded(quota=Quota.CHAT, limit=limits.chat_requests_per_hour, retry_after=_until(first, HOUR, now))
     return None
@@ -91,15 +121,21 @@ async def of_agent(
             return Exceeded(quota=Quota.PENDING, limit=limits.pending, retry_after=_WHILE_PENDING)
     if limits.bytes_per_day is not None:
         lately = {"whose": principal, "since": audit.stamp(now - DAY)}
-        stored, first = (await connection.execute(_STORED, lately)).one()
+        stored, first = await _lately(connection, _STORED, lately)
         if stored + size > limits.bytes_per_day:
             return Exceeded(quota=Quota.BYTES, limit=limits.bytes_per_day, retry_after=_until(first, DAY, now))
     return None
 
 
-async def _pending(connection: Connection, counted: Statement, whose: str, now: datetime) -> int:
-    found = await connection.execute(counted, {"whose": whose, "now": audit.stamp(now)})
-    return int(found.scalar_one())
+async def _pending(connection: Connection, counted: tuple[Statement, ...], whose: str, now: datetime) -> int:
+    found = [await connection.execute(each, {"whose": whose, "now": audit.stamp(now)}) for each in counted]
+    return sum(int(each.scalar_one()) for each in found)
+
+
+async def _lately(connection: Connection, counted: tuple[Statement, ...], which: Parameters) -> tuple[int, str | None]:
+    """How much there was lately, and since when."""
+    found = [(await connection.execute(each, which)).one() for each in counted]
+    return sum(int(each[0]) for each in found), min((each[1] for each in found if each[1]), default=None)
 
 
 async def _seen_in(connection: Connection, plan: Plan) -> str | None:
@@ -113,11 +149,16 @@ async def _seen_in(connection: Connection, plan: Plan) -> str | None:
     first = plan.addresses[0]
     if first.reply_to is not None and plan.chat_is_known and plan.conversation is not None:
         return f"chat:{plan.conversation}"
-    if first.reply_to is None and first.kind is AddressKind.CHAT_ID:
-        return f"chat:{first.id}"
-    person = plan.requester
     if first.reply_to is None:
-        person = Identity.model_validate({first.kind.value: first.id, "tenant_key": plan.tenant_key})
+        return await _at(connection, first, plan.tenant_key)
+    return f"person:{(await persons.person(connection, plan.requester)).canonical}"
+
+
+async def _at(connection: Connection, address: Address, tenant_key: str | None) -> str:
+    """A chat, or a person's private chat."""
+    if address.kind is AddressKind.CHAT_ID:
+        return f"chat:{address.id}"
+    person = Identity.model_validate({address.kind.value: address.id, "tenant_key": tenant_key})
     return f"person:{(await persons.person(connection, person)).canonical}"
 
 

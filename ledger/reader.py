@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Concatenate
 
-from assent.client.reader import Stored, Subject, Waiting
+from assent.client.reader import Stored, Subject, Waiting, WaitingQuestion
+from assent.contracts.answers import QuestionOutcome
+from assent.contracts.asking import QuestionState
 from assent.contracts.audit import AuditRecord
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
@@ -26,6 +28,7 @@ from ledger import (
     grants,
     memberships,
     policies,
+    questions,
     quotas,
     review_records,
     settlements,
@@ -88,6 +91,15 @@ class Reader:
 
     async def waiting(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[Waiting, ...], int | None]:
         return await self._read(awaited.found_by, actor, datetime.now(UTC), offset, limit, self._namespace)
+
+    async def question(self, question_id: str) -> QuestionState | None:
+        return await self._read(questions.state_of, question_id)
+
+    async def answered(self, question_id: str) -> QuestionOutcome | None:
+        return await self._read(questions.outcome_of, question_id)
+
+    async def asked(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[WaitingQuestion, ...], int | None]:
+        return await self._read(questions.found_by, actor, datetime.now(UTC), offset, limit, self._namespace)
 
     async def grants(self, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
         return await self._read(grants.page, offset, limit)

@@ -24,6 +24,7 @@ ROLES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "approvals": (ADD, CHANGE),
         "revisions": (ADD,),
         "conversations": (ADD, CHANGE),
+        "questions": (ADD, CHANGE),
         "awaited_keys": (ADD, REMOVE),
         "chats_seen": (ADD, CHANGE),
         "chat_members": (ADD, REMOVE),

@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0012"
+VERSION = "0013"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -88,6 +88,62 @@ By `asked_by` (the agent), `person` (the requester's one id), `chat_id` (`chat:â
 `size` (the bytes that were asked with) quotas are counted. `awaited` says whom it waits for, while it does; `deciders`
 whose it was to decide, where others than the plan names were called in.
 """
+
+questions = Table(
+    "questions",
+    metadata,
+    Column("record", Text, primary_key=True),
+    Column("request_sha256", Text, nullable=False),
+    Column("requester", Text, nullable=False),
+    Column("thread_id", Text),
+    Column("plan", Text, nullable=False),
+    Column("created_at", Text, nullable=False),
+    Column("open_until", Text, nullable=False),
+    Column("status", Text),
+    Column("outcome", Text),
+    Column("closed_at", Text),
+    Column("unsealed_since", Text),
+    Column("temporal_namespace", Text),
+    Column("consent", Text),
+    Column("asked_by", Text),
+    Column("person", Text),
+    Column("chat_id", Text),
+    Column("size", Integer, nullable=False, server_default="0"),
+    Index("questions_of_agent", "asked_by", "created_at"),
+    Index("questions_of_chat", "chat_id", "created_at"),
+    Index(
+        "questions_open_of_agent",
+        "asked_by",
+        sqlite_where=text("status IS NULL"),
+        postgresql_where=text("status IS NULL"),
+    ),
+    Index(
+        "questions_open_of_person",
+        "person",
+        sqlite_where=text("status IS NULL"),
+        postgresql_where=text("status IS NULL"),
+    ),
+    Index(
+        "questions_open_of_consent",
+        "consent",
+        sqlite_where=text("status IS NULL"),
+        postgresql_where=text("status IS NULL"),
+    ),
+    Index(
+        "questions_open",
+        "created_at",
+        sqlite_where=text("status IS NULL"),
+        postgresql_where=text("status IS NULL"),
+    ),
+    Index(
+        "questions_unsealed",
+        "unsealed_since",
+        sqlite_where=text("unsealed_since IS NOT NULL"),
+        postgresql_where=text("unsealed_since IS NOT NULL"),
+    ),
+)
+"""What people are asked that is no consent. `record` is what the audit, the messages and the inboxes call it; `consent`
+is that of the running call whose tool asks, if one does. The other columns are as those of an approval."""
 
 awaited_keys = Table(
     "awaited_keys",

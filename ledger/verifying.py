@@ -14,7 +14,8 @@ from ledger import crosscheck, heads
 from ledger.audit import body_of, seal_hash, stamp
 from ledger.clock import database_now
 from ledger.engine import Connection
-from ledger.schema import approvals, audit, claims, revisions, seals
+from ledger.records import BOTH, QUESTIONS, Records, called
+from ledger.schema import approvals, audit, claims, questions, revisions, seals
 from ledger.statements import Row, Statement
 
 _PAGE = 200
@@ -25,20 +26,14 @@ _CLOCKS_DIFFER = timedelta(minutes=1)
 """How far ahead of now that waiting may seem to have begun: databases fail over."""
 
 _ids: BindParameter[str] = bindparam("ids", expanding=True)
-_is_recorded = select(approvals.c.approval_id).where(approvals.c.approval_id == audit.c.approval_id).exists()
+_is_approval = select(approvals.c.approval_id).where(approvals.c.approval_id == audit.c.approval_id).exists()
+_is_question = select(questions.c.record).where(questions.c.record == audit.c.approval_id).exists()
 _is_audited = select(audit.c.approval_id).where(audit.c.approval_id == seals.c.approval_id).exists()
-_IDS = Statement(
-    select(approvals.c.approval_id)
-    .where(approvals.c.approval_id > bindparam("after"))
-    .order_by(approvals.c.approval_id)
-    .limit(bindparam("limit"))
-)
 _SEALS = Statement(select(seals).order_by(seals.c.n))
-_UNRECORDED = Statement(select(audit.c.approval_id).where(~_is_recorded).distinct())
+_UNRECORDED = Statement(select(audit.c.approval_id).where(~_is_approval, ~_is_question).distinct())
 _UNAUDITED = Statement(select(seals.c.approval_id).where(~_is_audited).distinct())
 _CHAINS = Statement(select(audit).where(audit.c.approval_id.in_(_ids)).order_by(audit.c.approval_id, audit.c.seq))
 _SEALS_OF = Statement(select(seals).where(seals.c.approval_id.in_(_ids)).order_by(seals.c.n))
-_RECORDS = Statement(select(approvals).where(approvals.c.approval_id.in_(_ids)).order_by(approvals.c.approval_id))
 _RESULTS = Statement(
     select(claims.c.approval_id, claims.c.consent, claims.c.content).where(
         claims.c.approval_id.in_(_ids), claims.c.content.is_not(None)
@@ -65,11 +60,12 @@ async def verify(
     problems = [*await _verify_seals(connection, expected_head), *await _verify_strays(connection)]
     now = await database_now(connection)
     may_wait = stamp(now - _SEALED_WITHIN), stamp(now + _CLOCKS_DIFFER)
-    ids = await _some(connection, "")
-    while ids:
-        there = {approval_id: elsewhere.pop(approval_id) for approval_id in ids if approval_id in elsewhere}
-        problems += await _Page(connection, ids, may_wait, there).problems()
-        ids = await _some(connection, ids[-1])
+    for records in BOTH:
+        ids = await _some(connection, records, "")
+        while ids:
+            there = {approval_id: elsewhere.pop(approval_id) for approval_id in ids if approval_id in elsewhere}
+            problems += await _Page(connection, records, ids, may_wait, there).problems()
+            ids = await _some(connection, records, ids[-1])
     for erased in elsewhere.values():
         problems += heads.gone(erased, (), None)
     problems += await crosscheck.remembered(connection)
@@ -77,8 +73,8 @@ async def verify(
     return list(dict.fromkeys(problems))
 
 
-async def _some(connection: Connection, after: str) -> list[str]:
-    return (await connection.execute(_IDS, {"after": after, "limit": _PAGE})).scalars()
+async def _some(connection: Connection, records: Records, after: str) -> list[str]:
+    return (await connection.execute(records.ids, {"after": after, "limit": _PAGE})).scalars()
 
 
 async def _verify_seals(connection: Connection, expected_head: str | None) -> list[str]:
@@ -104,11 +100,10 @@ async def _verify_seals(connection: Connection, expected_head: str | None) -> li
 
 async def _verify_strays(connection: Connection) -> list[str]:
     """What is left of approvals that were removed."""
-    gone = "approval {}: it has an audit, and its record is gone"
-    erased = "approval {}: it was sealed, and its whole audit is gone"
+    gone, erased = "it has an audit, and its record is gone", "it was sealed, and its whole audit is gone"
     return [
-        *[gone.format(row.approval_id) async for row in connection.stream(_UNRECORDED)],
-        *[erased.format(row.approval_id) async for row in connection.stream(_UNAUDITED)],
+        *[f"{called(row.approval_id)}: {gone}" async for row in connection.stream(_UNRECORDED)],
+        *[f"{called(row.approval_id)}: {erased}" async for row in connection.stream(_UNAUDITED)],
     ]
 
 
@@ -118,11 +113,13 @@ class _Page:
     def __init__(
         self,
         connection: Connection,
+        records: Records,
         ids: list[str],
         may_wait: tuple[str, str],
         kept: dict[str, list[ClosingHead]],
     ) -> None:
         self._connection = connection
+        self._records = records
         self._ids = ids
         self._may_wait = may_wait
         """Between which times the waiting for a seal may have begun."""
@@ -138,6 +135,8 @@ class _Page:
         await self._follow_chains()
         await self._compare_seals()
         await self._compare_records()
+        if self._records is QUESTIONS:
+            return self._problems
         await self._compare_results()
         await self._compare_edits()
         return self._problems
@@ -145,7 +144,7 @@ class _Page:
     async def _follow_chains(self) -> None:
         async for row in self._connection.stream(_CHAINS, {"ids": self._ids}):
             chain = self._chains[row.approval_id]
-            where = f"approval {row.approval_id}, entry {row.seq}"
+            where = f"{called(row.approval_id)}, entry {row.seq}"
             if row.seq != len(chain) + 1:
                 self._problems.append(f"{where}: {row.seq - len(chain) - 1} entries before it are gone")
                 chain.extend([""] * (row.seq - len(chain) - 1))
@@ -162,7 +161,7 @@ class _Page:
 
     async def _compare_seals(self) -> None:
         async for row in self._connection.stream(_SEALS_OF, {"ids": self._ids}):
-            chain, where = self._chains[row.approval_id], f"approval {row.approval_id}"
+            chain, where = self._chains[row.approval_id], called(row.approval_id)
             self._sealed[row.approval_id] = row.entries
             if row.outcome_sha256 is not None:
                 self._sealed_outcomes[row.approval_id] = row.outcome_sha256
@@ -172,21 +171,23 @@ class _Page:
                 self._problems.append(f"{where}: entry {row.entries} is not the one that was sealed")
 
     async def _compare_records(self) -> None:
-        async for row in self._connection.stream(_RECORDS, {"ids": self._ids}):
-            where, chain = f"approval {row.approval_id}", self._chains[row.approval_id]
+        async for row in self._connection.stream(self._records.all, {"ids": self._ids}):
+            where, chain = called(row.record), self._chains[row.record]
             if not chain:
                 self._problems.append(f"{where}: it has a record, and its audit is gone")
             outcome = crosscheck.outcome_sha256(row.status, row.outcome)
-            if self._sealed_outcomes.get(row.approval_id, outcome) != outcome:
+            if self._sealed_outcomes.get(row.record, outcome) != outcome:
                 self._problems.append(f"{where}: the recorded outcome is not the one that was sealed")
             elif row.closed_at is None and (row.outcome is not None or row.status is not None):
                 self._problems.append(f"{where}: it has an outcome, and was never closed")
-            self._problems += heads.gone(self._kept.get(row.approval_id, ()), chain, outcome)
+            self._problems += heads.gone(self._kept.get(row.record, ()), chain, outcome)
             earliest, latest = self._may_wait
             waits = row.unsealed_since is not None and earliest < row.unsealed_since < latest
-            if row.closed_at is not None and not waits and self._sealed.get(row.approval_id) != len(chain):
+            if row.closed_at is not None and not waits and self._sealed.get(row.record) != len(chain):
                 self._problems.append(f"{where}: it is closed, and its last entries are not sealed")
-            if row.plan is not None and not self._is_audited(row.approval_id, json.loads(row.plan)["payload"]):
+            if self._records is QUESTIONS:
+                self._problems += [f"{where}: {why}" for why in crosscheck.question(row, self._hashes)]
+            elif row.plan is not None and not self._is_audited(row.record, json.loads(row.plan)["payload"]):
                 self._problems.append(f"{where}: the stored payload is not the one audited")
 
     async def _compare_results(self) -> None:

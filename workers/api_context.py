@@ -21,8 +21,10 @@ from assent import strict_json
 from assent.api.problems import Code, problem_of
 from assent.client.door import Approval, FrozenReview
 from assent.client.reader import Stored
+from assent.contracts.approvers import Deciders
 from assent.contracts.decision import Stage
 from assent.contracts.identity import Identity
+from assent.contracts.questions import QuestionRequest
 from assent.contracts.quotas import DAY, Exceeded, Quota
 from assent.contracts.request import Request as Asking
 from assent.contracts.state import State
@@ -70,6 +72,8 @@ class ApiContext:
 _AROUND = 100
 """How many values stand around the arguments of a call, at most."""
 _MOST_TOLD = MAX_VALUES + _AROUND
+_MOST_QUESTIONING = 2000
+"""How many values there are in what asks ten questions with twenty options each, and around it."""
 MOST_IN_BUNDLE = 5 * MAX_VALUES
 """How many values all calls of a bundle may hold together: each is looked at before anybody else's turn comes."""
 
@@ -79,6 +83,11 @@ def _refuse_unless_asking(agent: Agent) -> None:
         raise NotAllowed(f"the token {agent.name!r} may not ask for any tool.")
     if not agent.on_behalf_of:
         raise NotAllowed(f"the token {agent.name!r} may not ask on behalf of anybody.")
+
+
+def _refuse_unless_questioning(agent: Agent) -> None:
+    if not agent.asks or not agent.on_behalf_of:
+        raise NotAllowed(f"the token {agent.name!r} may not ask anybody questions.")
 
 
 def refuse_unless_deciding(agent: Agent) -> None:
@@ -96,6 +105,8 @@ def refuse_unless_settling(agent: Agent) -> None:
 _BEFORE_READING: dict[str, tuple[Callable[[Agent], None], int]] = {
     "/v1/approvals": (_refuse_unless_asking, _MOST_TOLD),
     "/v1/bundles": (_refuse_unless_asking, MOST_IN_BUNDLE),
+    "/v1/questions": (_refuse_unless_questioning, _MOST_QUESTIONING),
+    "/v1/questions/{question_id}/answer": (refuse_unless_deciding, _MOST_QUESTIONING),
     "/v1/approvals/{approval_id}/decide": (refuse_unless_deciding, _MOST_TOLD),
     "/v1/frozen/{approval_id}/settle": (refuse_unless_settling, strict_json.MOST_VALUES),
 }
@@ -160,13 +171,18 @@ def refuse_hurry(context: ApiContext, agent: Agent, count: int = 1) -> None:
         raise QuotaExceeded(Quota.REQUESTS, agent.requests_per_minute, wait)
 
 
-async def _attach(context: ApiContext, requests: Iterable[Asking]) -> bool:
+async def _attach(context: ApiContext, requests: Iterable[Asking | QuestionRequest]) -> bool:
     """Whether all of them were made before: they store nothing."""
-    known = [await context.reader.subject(request.approval_id) for request in requests]
+    known = [
+        await context.reader.question(request.question_id)
+        if isinstance(request, QuestionRequest)
+        else await context.reader.subject(request.approval_id)
+        for request in requests
+    ]
     return None not in known
 
 
-async def refuse_too_much(context: ApiContext, agent: Agent, *requests: Asking) -> int:
+async def refuse_too_much(context: ApiContext, agent: Agent, *requests: Asking | QuestionRequest) -> int:
     """Refuse an agent that has asked for too much already, before anything is started; the bytes that were counted.
 
     Whoever is as fast as another of its requests is refused when it is prepared, where they are counted one by one.
@@ -300,6 +316,16 @@ async def in_time(context: ApiContext, asked: Coroutine[Any, Any, _Answer], with
 def may_judge(agent: Agent, state: State) -> bool:
     """Whether this agent may tell what people decide about it; never about what it asked for itself."""
     return agent.may_decide and state.asked_by != agent.principal
+
+
+def may_see_question(agent: Agent, requester: Identity, asked_by: str | None, deciders: Deciders | None) -> bool:
+    """Whether a question is this agent's own, or one that it may tell the answer of."""
+    if asked_by == agent.principal:
+        return agent.speaks_for(requester)
+    if not agent.may_decide:
+        return False
+    people = [person for group in deciders.groups for person in group.approvers.people] if deciders else []
+    return any(agent.speaks_for(person) for person in (requester, *people))
 
 
 def told(agent: Agent, state: State) -> State:

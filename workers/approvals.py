@@ -21,6 +21,8 @@ from activities.inbox import InboxActivities
 from activities.memberships import learn_members
 from activities.planning import Planner
 from activities.policy import PolicyInForce
+from activities.question_cards import QuestionCards
+from activities.questions import QuestionActivities
 from activities.resolving import ResolvingActivities
 from activities.review_cards import ReviewCards
 from activities.reviews import ReviewActivities
@@ -50,6 +52,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
     own, reviews = ApprovalActivities(ledger, settings, planner, cards), ReviewActivities(ledger, settings)
     weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None)
     bundles = BundleActivities(ledger, cards.feishu, cards.showings) if cards else None
+    questions = QuestionActivities(ledger, settings, _question_cards(ledger, cards))
     return Worker(
         client,
         task_queue=names.APPROVALS_QUEUE,
@@ -59,6 +62,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
             *(own.prepare, own.close_claim, own.write_audit, own.record_ending, own.release, own.recall),
             *(weighing.weigh, weighing.remember),
             *(reviews.examine, reviews.rule, reviews.tell),
+            *(questions.prepare_question, questions.record_answer, questions.open_questions),
             *([cards.deliver] if cards else ()),
             *([bundles.deliver_bundle] if bundles else ()),
         ],
@@ -81,6 +85,7 @@ def outbound_worker(
     planner = Planner(ledger, settings, PolicyInForce(ledger))
     weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None)
     bundles = BundleActivities(ledger, cards.feishu, cards.showings) if cards else None
+    questions = _question_cards(ledger, cards)
     awaiting = InboxActivities(ledger, cards.feishu, cards.wording, settings) if cards else None
     return Worker(
         client,
@@ -89,12 +94,17 @@ def outbound_worker(
             *(announcements.announce, reviews.show_review, weighing.weigh),
             *([cards.deliver, cards.show] if cards else ()),
             *([bundles.deliver_bundle, bundles.show_bundle] if bundles else ()),
+            *([questions.deliver_question, questions.show_question] if questions else ()),
             *([awaiting.reply_inbox] if awaiting else ()),
             *([ResolvingActivities(ledger, cards.feishu).resolve] if cards else ()),
         ],
         max_concurrent_activities=OUTBOUND_AT_A_TIME,
         graceful_shutdown_timeout=timedelta(seconds=20),
     )
+
+
+def _question_cards(ledger: Ledger, cards: CardActivities | None) -> QuestionCards | None:
+    return QuestionCards(ledger, cards.feishu, cards.wording) if cards else None
 
 
 async def _keep_learning(ledger: Ledger, feishu: Feishu) -> None:

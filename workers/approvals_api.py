@@ -146,13 +146,16 @@ async def listing(
     context: TheContext,
     agent: TheAgent,
     status: Annotated[Status | Phase | None, Query(description="Only those that ended so, or stand so.")] = None,
+    thread_id: Annotated[str | None, Query(description="Only those of this conversation.", max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
 ) -> ApprovalList:
     """The approvals that are still known and that this token may see, open ones first, then the newest."""
     found: list[Approval] = []
     if not sees_any(agent):
         return ApprovalList(approvals=())
-    lines = context.door.approvals(status=status, limit=MOST_SEARCHED, requesters=agent.people or ())
+    lines = context.door.approvals(
+        status=status, thread_id=thread_id, limit=MOST_SEARCHED, requesters=agent.people or ()
+    )
     async for approval in lines:
         if may_list(agent, approval):
             found.append(approval)

@@ -9,8 +9,8 @@ from typing import Any
 from activities.feishu.errors import safe
 from activities.feishu.verifier import Callback
 from assent import Assent
-from cards import BundleClick, Click, Event, ForeignClick, RevokeClick, RulingClick, Wording, unreadable
-from workers.clicks import Names, answer_bundle, answer_click, answer_revoke, answer_ruling
+from cards import AnswerClick, BundleClick, Click, Event, ForeignClick, RevokeClick, RulingClick, Wording, unreadable
+from workers.clicks import Names, answer_bundle, answer_click, answer_question, answer_revoke, answer_ruling
 from workers.private_messages import PrivateMessages
 
 _log = logging.getLogger(__name__)
@@ -35,6 +35,8 @@ class Callbacks:
         match sent:
             case Click():
                 return await answer_click(gate, sent, wording, within=within, names=self.names)
+            case AnswerClick():
+                return await answer_question(gate, sent, wording, within=within, names=self.names)
             case RulingClick():
                 return await answer_ruling(gate, sent, wording, within=within, names=self.names)
             case BundleClick():

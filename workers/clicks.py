@@ -16,6 +16,7 @@ from assent.contracts.ruling import Ruled, RuledKind
 from assent.contracts.values import Surface
 from assent.errors import ApprovalNotFound, NotFrozen, RulingRefused
 from cards import (
+    AnswerClick,
     BundleClick,
     Click,
     RevokeClick,
@@ -23,6 +24,7 @@ from cards import (
     Toast,
     UnfitRuling,
     Wording,
+    answer_toast,
     bundle_toast,
     not_in_time,
     not_recorded,
@@ -75,6 +77,29 @@ async def answer_click(
     faster = verdict.decided_by if verdict.kind is VerdictKind.ALREADY_DECIDED else None
     name = await _name(faster, names, give_up)
     return toast(verdict, decision.kind, wording, name=name, stage=decision.stage).answer()
+
+
+async def answer_question(
+    gate: Assent, click: AnswerClick, wording: Wording, *, within: float = 2.0, names: Names | None = None
+) -> dict[str, Any]:
+    """Signal an answer durably and answer with a toast, in time whatever happens; as for a click on an approval."""
+    give_up = asyncio.get_running_loop().time() + within
+    answer = click.answer(delivery_id=uuid.uuid4().hex, now=datetime.now(UTC))
+    try:
+        async with asyncio.timeout_at(give_up + _MARGIN):
+            verdict = await gate.question(answer.question_id).submit(
+                answer, answer_within=timedelta(seconds=within * (1 - _NAMING_SHARE))
+            )
+    except Exception as error:
+        _log.error(
+            "an answer to question %s (event %s) was not recorded; the person is asked to click again: %s",
+            answer.question_id,
+            answer.event_id,
+            type(error).__name__,
+        )
+        return not_recorded(wording).answer()
+    faster = verdict.answered_by if verdict.kind is VerdictKind.ALREADY_DECIDED else None
+    return answer_toast(verdict, wording, name=await _name(faster, names, give_up)).answer()
 
 
 async def answer_bundle(gate: Assent, bundle: BundleClick, wording: Wording, *, within: float = 2.0) -> dict[str, Any]:

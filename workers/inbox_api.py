@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import AsyncIterator
+from typing import Annotated, Literal, TypeVar
 
 from fastapi import Depends, Query, Response
 from pydantic import TypeAdapter
@@ -10,10 +11,9 @@ from pydantic import TypeAdapter
 from assent.api.problems import Code, problem
 from assent.api.wire import GrantList, Inbox, Revoked
 from assent.client.door import invalid
-from assent.client.reader import Waiting
+from assent.client.reader import Waiting, WaitingQuestion
 from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
-from assent.contracts.state import State
 from assent.contracts.values import Id, Surface
 from assent.errors import ApprovalNotFound, NotAllowed
 from workers.api_context import (
@@ -23,6 +23,7 @@ from workers.api_context import (
     TheAgent,
     TheContext,
     agents_router,
+    may_see_question,
     refuse_acting_for,
     refuse_unless_deciding,
     streamed,
@@ -33,6 +34,7 @@ from workers.problems import Refusal, documented, refuse
 from workers.tokens import Agent
 
 router = agents_router()
+_Line = TypeVar("_Line")
 
 
 def _actor(
@@ -59,20 +61,40 @@ GrantId = Annotated[str, Depends(_grant_id)]
 
 @router.get("/inbox", tags=["deciding"])
 async def inbox(
-    actor: TheActor, context: TheContext, agent: TheAgent, limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100
+    actor: TheActor,
+    context: TheContext,
+    agent: TheAgent,
+    thread_id: Annotated[str | None, Query(description="Only what belongs to it.", max_length=200)] = None,
+    of: Annotated[Literal["approvals", "questions"] | None, Query(description="Only these; both, if absent.")] = None,
+    limit: Annotated[int, Query(ge=1, le=MOST_LISTED)] = 100,
 ) -> Inbox:
-    """What waits for a person: calls to decide and results to release, as far as this token may decide them."""
+    """What waits for a person: calls to decide, results to release and questions, as far as this token may."""
     refuse_who_may_not_decide(agent, actor)
-    found: list[State] = []
 
-    def may_see(waiting: Waiting) -> bool:
-        return agent.may_see(waiting.tool, waiting.requester) and waiting.asked_by != agent.principal
+    def may_decide(waiting: Waiting) -> bool:
+        is_mine = waiting.asked_by == agent.principal or thread_id not in (None, waiting.thread_id)
+        return agent.may_see(waiting.tool, waiting.requester) and not is_mine
 
-    async for state in context.door.visible_inbox(actor, may_see):
-        found.append(state)
+    def may_answer(waiting: WaitingQuestion) -> bool:
+        return waiting.asked_by != agent.principal and may_see_question(
+            agent, waiting.requester, waiting.asked_by, waiting.deciders
+        )
+
+    door = context.door
+    questions = door.questions.inbox(actor, thread_id=thread_id, may_see=may_answer)
+    return Inbox(
+        waiting=await _first(limit, door.visible_inbox(actor, may_decide)) if of != "questions" else (),
+        questions=await _first(limit, questions) if of != "approvals" else (),
+    )
+
+
+async def _first(limit: int, lines: AsyncIterator[_Line]) -> tuple[_Line, ...]:
+    found: list[_Line] = []
+    async for line in lines:
+        found.append(line)
         if len(found) == limit:
             break
-    return Inbox(waiting=tuple(found))
+    return tuple(found)
 
 
 @router.get(

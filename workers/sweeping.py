@@ -16,6 +16,7 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
 from assent import names
+from assent.contracts.asking import QuestionRevision
 from assent.contracts.bundles import Member
 from assent.contracts.conclude import Announcement, Conclusion
 from assent.contracts.execute import Closing, ReportKind
@@ -23,7 +24,7 @@ from assent.contracts.outcome import Outcome
 from assent.contracts.review import FrozenCall
 from assent.settings import Settings
 from assent.temporal import search
-from ledger import Ledger, Open, Orphan, Untold
+from ledger import Ledger, Open, OpenQuestion, Orphan, Untold
 from workers.healing import heal
 
 _log = logging.getLogger(__name__)
@@ -37,11 +38,13 @@ _GOES_ON = (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_A
 async def keep_sweeping(client: Client, ledger: Ledger, settings: Settings) -> None:
     """Sweep now and then, until cancelled. Any number may do so at once."""
     looked_at: Open | None = None
+    looked_at_question: OpenQuestion | None = None
     while True:
         try:
             await heal(client)
             await sweep(client, ledger)
             looked_at = await end_gone(client, ledger, looked_at)
+            looked_at_question = await end_gone_questions(client, ledger, looked_at_question)
             await ledger.seal()
         except Exception as error:
             _log.warning("sweeping failed and is tried again: %s: %s", type(error).__name__, error)
@@ -118,6 +121,47 @@ async def _end_if_gone(client: Client, ledger: Ledger, found: Open) -> None:
     await _tell(client, ledger, ended)
 
 
+async def end_gone_questions(client: Client, ledger: Ledger, after: OpenQuestion | None = None) -> OpenQuestion | None:
+    """The same of questions: one whose workflow was ended by hand is cancelled."""
+    page = await ledger.questions_left_open(client.namespace, after=after, limit=_LOOKED_AT)
+    for start in range(0, len(page), _AT_ONCE):
+        some = page[start : start + _AT_ONCE]
+        await asyncio.gather(
+            *(_each(each.question_id, partial(_end_question_if_gone, client, ledger, each)) for each in some)
+        )
+    return page[-1] if len(page) == _LOOKED_AT else None
+
+
+async def _end_question_if_gone(client: Client, ledger: Ledger, found: OpenQuestion) -> None:
+    workflow = client.get_workflow_handle(names.question_workflow(found.question_id))
+    try:
+        status = (await workflow.describe()).status
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        if not found.is_overdue:  # a server that has never heard of it may be the wrong one
+            return
+        status = None
+    if status in (*_GOES_ON, WorkflowExecutionStatus.COMPLETED):
+        return  # it completes only once the ledger has its end
+    how = status.name.lower().replace("_", " ") if status else "forgotten"
+    why = f"its workflow was {how} in Temporal before it had ended"
+    if (outcome := await ledger.end_gone_question(found.question_id, why)) is None:
+        return
+    _log.warning("question %s was ended by hand in Temporal; it is recorded as %s", found.question_id, outcome.status)
+    revision = QuestionRevision(question_id=found.question_id)
+    await _start(client, names.SHOW_ANSWERED, revision, names.show_answered_workflow(found.question_id, "gone"))
+    state = await ledger.question_record(found.question_id)
+    if state is not None and state.plan.callback_url is not None:
+        announcement = Announcement(
+            url=state.plan.callback_url,
+            question=outcome,
+            ended_at=datetime.now(UTC),
+            asked_by=state.plan.asked_by,
+        )
+        await _start(client, names.ANNOUNCING, announcement, names.announcing_workflow(announcement.record))
+
+
 async def _tell(client: Client, ledger: Ledger, outcome: Outcome) -> None:
     """Let the cards lose their buttons, and whoever asked to be told hear of it, as of any other ending."""
     now, plan = datetime.now(UTC), await ledger.plan(outcome.approval_id)
@@ -136,7 +180,9 @@ async def _tell(client: Client, ledger: Ledger, outcome: Outcome) -> None:
             await bundle.signal(names.NEWS, Member(approval_id=outcome.approval_id, ended=True))
 
 
-async def _start(client: Client, name: str, argument: Conclusion | Announcement, workflow_id: str) -> None:
+async def _start(
+    client: Client, name: str, argument: Conclusion | Announcement | QuestionRevision, workflow_id: str
+) -> None:
     with contextlib.suppress(WorkflowAlreadyStartedError):
         await client.start_workflow(
             name,

@@ -45,6 +45,13 @@ def _person(text: str) -> str:
     return text
 
 
+_CHAT = "chat:"
+
+
+def _asked(text: str) -> str:
+    return text if text.startswith(_CHAT) and text != _CHAT else _person(text)
+
+
 _MOST_DECODED = 3
 """How often a path may be decoded before nothing is left to decode."""
 
@@ -67,6 +74,9 @@ class Agent(BaseModel):
     """Which tools it may ask for, as patterns such as `send_*`."""
     on_behalf_of: Annotated[tuple[Annotated[str, AfterValidator(_person)], ...], Field(strict=False)] = ()
     """For whom it may act, such as `open_id:ou_1`, or `open_id:ou_1,union_id:on_1` for one person with two ids."""
+    may_ask: Annotated[tuple[Annotated[str, AfterValidator(_asked)], ...] | None, Field(strict=False)] = None
+    """Whom it may ask questions: people, and the members of chats such as `chat:oc_1`; by default those for whom it may
+    act."""
     may_decide: bool = False
     """Whether it may tell what a person decided; never about what it asked for itself."""
     may_settle: bool = False
@@ -123,12 +133,31 @@ class Agent(BaseModel):
         meant = person.within(self.tenant_key)
         return any(meant.tenant_key == known.tenant_key and meant.keys <= known.keys for known in self._persons())
 
+    @property
+    def asks(self) -> tuple[str, ...]:
+        """Whom it may ask questions."""
+        return self.on_behalf_of if self.may_ask is None else self.may_ask
+
+    def may_ask_person(self, person: Identity) -> bool:
+        """Whether it may ask *person* questions. Every id must be known."""
+        meant = person.within(self.tenant_key)
+        known = (Identity.parse(text).within(self.tenant_key) for text in self.asks if _names_person(text))
+        return ANYONE in self.asks or any(
+            meant.tenant_key == each.tenant_key and meant.keys <= each.keys for each in known
+        )
+
+    def may_ask_members(self, chat_id: str) -> bool:
+        """Whether whoever belongs to this chat may be asked."""
+        return ANYONE in self.asks or f"{_CHAT}{chat_id}" in self.asks
+
+    def speaks_for(self, person: Identity) -> bool:
+        """Whether *person* is certainly one of those for whom it may act."""
+        meant = person.within(self.tenant_key)
+        return ANYONE in self.on_behalf_of or any(meant.is_same_person(known) for known in self._persons())
+
     def may_see(self, tool: str, requester: Identity) -> bool:
         """Whether an approval is one that it might have asked for."""
-        if not self.may_ask_for(tool):
-            return False
-        meant = requester.within(self.tenant_key)
-        return ANYONE in self.on_behalf_of or any(meant.is_same_person(known) for known in self._persons())
+        return self.may_ask_for(tool) and self.speaks_for(requester)
 
     def may_be_called_back_at(self, url: str) -> bool:
         """Whether an address lies under one of those it may name, read as strictly as any server might."""
@@ -140,6 +169,10 @@ class Agent(BaseModel):
 
     def _persons(self) -> Iterable[Identity]:
         return (Identity.parse(text).within(self.tenant_key) for text in self.on_behalf_of if text != ANYONE)
+
+
+def _names_person(text: str) -> bool:
+    return text != ANYONE and not text.startswith(_CHAT)
 
 
 def _may_climb(path: str) -> bool:

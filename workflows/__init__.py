@@ -5,9 +5,11 @@ from workflows.approval import ApprovalWorkflow
 from workflows.bundle import BundleWorkflow
 from workflows.frozen import FrozenReviewWorkflow
 from workflows.inbox_reply import InboxReplyWorkflow
+from workflows.question import QuestionWorkflow
 from workflows.recall import RecallWorkflow
 from workflows.recording import RecordingWorkflow
 from workflows.redrawing import RedrawingWorkflow
+from workflows.show_answered import ShowAnsweredWorkflow
 from workflows.show_settled import ShowSettledWorkflow
 
 ALL = [
@@ -16,9 +18,11 @@ ALL = [
     BundleWorkflow,
     FrozenReviewWorkflow,
     InboxReplyWorkflow,
+    QuestionWorkflow,
     RecallWorkflow,
     RecordingWorkflow,
     RedrawingWorkflow,
+    ShowAnsweredWorkflow,
     ShowSettledWorkflow,
 ]
 
@@ -29,8 +33,10 @@ __all__ = [
     "BundleWorkflow",
     "FrozenReviewWorkflow",
     "InboxReplyWorkflow",
+    "QuestionWorkflow",
     "RecallWorkflow",
     "RecordingWorkflow",
     "RedrawingWorkflow",
+    "ShowAnsweredWorkflow",
     "ShowSettledWorkflow",
 ]

@@ -1,4 +1,4 @@
-"""Telling an agent that its approval has ended, where it asked to be told."""
+"""Telling an agent that its approval, or its question, has ended, where it asked to be told."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ class AnnouncingWorkflow:
         try:
             await take(ANNOUNCE, announcement, OUTBOUND, within=_FOR, retry=RARELY)
         except FailureError as error:
-            workflow.logger.warning("the outcome of %s was not taken: %s", announcement.outcome.approval_id, error)
+            workflow.logger.warning("the outcome of %s was not taken: %s", announcement.record, error)

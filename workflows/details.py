@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
+    from assent.contracts.asking import QuestionState
     from assent.contracts.review import Examined, FrozenCall, SeenAttempt
     from assent.contracts.ruling import Settlement
     from assent.contracts.state import State
@@ -45,6 +46,22 @@ def details(state: State) -> str:
         shown = {name: MASK if name in state.sensitive else value for name, value in arguments.items()}
         page += "\n" + _call(json.dumps(shown, ensure_ascii=False, indent=2), state.approval_id)
     return page
+
+
+def question_page(state: QuestionState) -> str:
+    """A question as a Markdown page: what is asked, of whom, and how it stands; not what was answered."""
+    rows = {
+        "Status": state.status,
+        "Requester": state.requester,
+        "Asked by": state.asked_by,
+        "Tool": state.tool,
+        "Answered by": state.answered_by,
+        "Reason": state.ended_because,
+        "Deadline": state.deadline.isoformat(timespec="seconds") if state.deadline else None,
+        "Questions": state.questions_sha256,
+    }
+    asked = [question.model_dump(mode="json", exclude_defaults=True) for question in state.questions]
+    return "\n".join(_table(rows)) + "\n\n" + _block(json.dumps(asked, ensure_ascii=False, indent=2))
 
 
 def _call(text: str, approval_id: str) -> str:

@@ -15,10 +15,11 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 
 from assent import strict_json
+from cards.answers import AnswerClick
 from cards.clicks import CLICK, BundleClick, Challenge, Click, Event, ForeignClick, RevokeClick, parse_event, part
 from cards.rulings import RulingClick
 
-Callback = Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event
+Callback = Click | AnswerClick | RulingClick | RevokeClick | BundleClick | ForeignClick | Event
 """What Feishu tells of."""
 
 _MAX_BODY = 1_000_000

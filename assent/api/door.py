@@ -9,12 +9,14 @@ import random
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
 from assent.api.problems import MEDIA_TYPE, Code, Problem, error_of
+from assent.api.questions import HttpQuestions
+from assent.api.reading import read
 from assent.api.wire import (
     ApprovalList,
     ApprovalView,
@@ -73,6 +75,7 @@ class HttpDoor:
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),  # each wait holds one
             transport=transport,
         )
+        self.questions = HttpQuestions(self._insist, self._polled)
         self._failures = (httpx.TransportError, httpx.DecodingError, TimeoutError)
 
     async def request(self, request: Request, *, in_doubt: bool) -> bool:
@@ -99,7 +102,7 @@ class HttpDoor:
         raise AssertionError("polling never ends")
 
     async def state(self, approval_id: str) -> State:
-        view = _read(await self._insist("GET", f"/v1/approvals/{path_segment(approval_id)}"), ApprovalView)
+        view = read(await self._insist("GET", f"/v1/approvals/{path_segment(approval_id)}"), ApprovalView)
         if view.state is None:
             raise Unavailable("no approvals worker has looked at the approval yet; it is kept until one does")
         return view.state
@@ -124,7 +127,7 @@ class HttpDoor:
             response = await self._insist("POST", path, told, patience=answer_within.total_seconds())
         except ApprovalNotFound:
             return Verdict(kind=VerdictKind.MISSING)
-        return _read(response, Verdict)
+        return read(response, Verdict)
 
     async def withdraw(self, approval_id: str, withdrawal: Withdrawal) -> None:
         body = NewCancellation(reason=withdrawal.reason, actor=withdrawal.actor)
@@ -137,24 +140,27 @@ class HttpDoor:
         response = await self._insist("GET", f"/v1/approvals/{path_segment(approval_id)}/content")
         return response.text
 
-    async def approvals(self, *, status: str | None, limit: int) -> AsyncIterator[Approval]:
+    async def approvals(
+        self, *, status: str | None, thread_id: str | None = None, limit: int
+    ) -> AsyncIterator[Approval]:
         chosen = f"&status={status}" if status is not None else ""
+        chosen += f"&thread_id={quote(thread_id, safe='')}" if thread_id is not None else ""
         response = await self._insist("GET", f"/v1/approvals?limit={limit}{chosen}")
-        for approval in _read(response, ApprovalList).approvals:
+        for approval in read(response, ApprovalList).approvals:
             yield approval
 
     async def tools(self) -> list[ToolDescription]:
-        return [*_read(await self._insist("GET", "/v1/tools"), ToolList).tools]
+        return [*read(await self._insist("GET", "/v1/tools"), ToolList).tools]
 
     async def rules(self) -> PolicyView:
         """The operator's policy, and all that the tools say of themselves; for tokens that may read them."""
-        return _read(await self._insist("GET", "/v1/policy"), PolicyView)
+        return read(await self._insist("GET", "/v1/policy"), PolicyView)
 
     async def audit(self, approval_id: str) -> list[AuditRecord]:
-        return [*_read(await self._insist("GET", f"/v1/audit/{path_segment(approval_id)}"), AuditTrail).entries]
+        return [*read(await self._insist("GET", f"/v1/audit/{path_segment(approval_id)}"), AuditTrail).entries]
 
     async def frozen(self, *, limit: int) -> AsyncIterator[FrozenReview]:
-        for review in _read(await self._insist("GET", f"/v1/frozen?limit={limit}"), FrozenList).frozen:
+        for review in read(await self._insist("GET", f"/v1/frozen?limit={limit}"), FrozenList).frozen:
             yield review
 
     async def settle(self, approval_id: str, ruling: Ruling) -> Ruled:
@@ -168,12 +174,12 @@ class HttpDoor:
         )
         path = f"/v1/frozen/{path_segment(approval_id)}/settle"
         try:
-            return _read(await self._insist("POST", path, _json(body), patience=_RULED_WITHIN), Ruled)
+            return read(await self._insist("POST", path, _json(body), patience=_RULED_WITHIN), Ruled)
         except _ForbiddenOperator:
             return Ruled(kind=RuledKind.FORBIDDEN)
 
     async def settled(self, approval_id: str) -> Settlement | None:
-        view = _read(await self._insist("GET", f"/v1/approvals/{path_segment(approval_id)}"), ApprovalView)
+        view = read(await self._insist("GET", f"/v1/approvals/{path_segment(approval_id)}"), ApprovalView)
         return view.settlement
 
     async def settlement(self, approval_id: str) -> Settlement:
@@ -183,8 +189,10 @@ class HttpDoor:
                 return view.settlement
         raise AssertionError("polling never ends")
 
-    async def inbox(self, actor: Identity) -> AsyncIterator[State]:
-        for state in _read(await self._insist("GET", f"/v1/inbox?actor={person(actor)}"), Inbox).waiting:
+    async def inbox(self, actor: Identity, *, thread_id: str | None = None) -> AsyncIterator[State]:
+        chosen = f"&thread_id={quote(thread_id, safe='')}" if thread_id is not None else ""
+        path = f"/v1/inbox?actor={person(actor)}&of=approvals{chosen}"
+        for state in read(await self._insist("GET", path), Inbox).waiting:
             yield state
 
     async def result(self, approval_id: str, *, actor: Identity) -> str | None:
@@ -195,7 +203,7 @@ class HttpDoor:
             return None
 
     async def grants(self) -> AsyncIterator[Grant]:
-        for grant in _read(await self._insist("GET", "/v1/grants"), GrantList).grants:
+        for grant in read(await self._insist("GET", "/v1/grants"), GrantList).grants:
             yield grant
 
     async def revoke(
@@ -203,7 +211,7 @@ class HttpDoor:
     ) -> RevokedKind:
         path = f"/v1/grants/{path_segment(grant_id)}?actor={person(actor)}"
         try:
-            return _read(await self._insist("DELETE", path), Revoked).kind
+            return read(await self._insist("DELETE", path), Revoked).kind
         except _NoGrant as refused:
             return refused.kind
 
@@ -215,7 +223,7 @@ class HttpDoor:
         pauses = _pauses()
         while True:
             try:
-                yield _read(await self._send("GET", path, within=_WAIT + _ANSWER_WITHIN), answer)
+                yield read(await self._send("GET", path, within=_WAIT + _ANSWER_WITHIN), answer)
                 pauses = _pauses()
             except QuotaExceeded as error:
                 _log.warning("%s is still waited for: %s", path.partition("?")[0], error)
@@ -300,16 +308,6 @@ def _asked(request: Request) -> dict[str, Any]:
     """What is sent of a request: its arguments as they are, so that what JSON cannot carry is refused."""
     ours = {"surface", "asked_by", "arguments", "bundle_id", "is_bound_to_chat"}
     return {**request.model_dump(mode="json", exclude=ours, exclude_none=True), "arguments": request.arguments}
-
-
-def _read(response: httpx.Response, answer: type[_Answer]) -> _Answer:
-    try:
-        return answer.model_validate_json(response.content)
-    except ValidationError as error:
-        address = response.url.copy_with(query=None)
-        raise AssentError(
-            f"{address} answered, but not as Assent does; check the address and both versions."
-        ) from error
 
 
 def _json(body: BaseModel) -> dict[str, Any]:

@@ -16,6 +16,9 @@ from assent.errors import (
     InvalidRequest,
     NotAllowed,
     NotFrozen,
+    QuestionConflict,
+    QuestionInterrupted,
+    QuestionNotFound,
     QuotaExceeded,
     RulingRefused,
     Unavailable,
@@ -36,14 +39,17 @@ class Code(StrEnum):
     FORBIDDEN_OPERATOR = "forbidden_operator"
     FORBIDDEN_GRANT = "forbidden_grant"
     APPROVAL_NOT_FOUND = "approval_not_found"
+    QUESTION_NOT_FOUND = "question_not_found"
     NO_SETTLEMENT = "no_settlement"
     NO_RESULT = "no_result"
     GRANT_NOT_FOUND = "grant_not_found"
     NO_SUCH_PATH = "no_such_path"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     APPROVAL_CONFLICT = "approval_conflict"
+    QUESTION_CONFLICT = "question_conflict"
     CONVERSATION_BUSY = "conversation_busy"
     APPROVAL_INTERRUPTED = "approval_interrupted"
+    QUESTION_INTERRUPTED = "question_interrupted"
     NOT_ENDED = "not_ended"
     NOT_FROZEN = "not_frozen"
     RULING_REFUSED = "ruling_refused"
@@ -71,9 +77,10 @@ class Problem(Frozen):
     certain: str = Field(description="What is certain nevertheless.")
     advice: str = Field(description="What to do.")
     approval_id: str | None = None
+    question_id: str | None = None
     thread_id: str | None = None
     pending: str | None = Field(None, description="The open approval that holds the conversation.")
-    how: str | None = Field(None, description="How the approval was ended from outside.")
+    how: str | None = Field(None, description="How the approval, or the question, was ended from outside.")
     why: str | None = Field(
         None, description="Why a ruling was refused: not_certain, wrong_hash, tried_again, or refused."
     )
@@ -140,6 +147,12 @@ _KINDS = {
         certain="No approval with this id can be seen with this token.",
         advice="Check the id; in a path it is percent-encoded, a slash as %2F.",
     ),
+    Code.QUESTION_NOT_FOUND: _Kind(
+        status=404,
+        title="The question is not known",
+        certain="No question with this id can be seen with this token.",
+        advice="Check the id; in a path it is percent-encoded, a slash as %2F.",
+    ),
     Code.NO_SETTLEMENT: _Kind(
         status=404,
         title="There is nothing to be settled",
@@ -168,6 +181,12 @@ _KINDS = {
         certain=_NOTHING,
         advice="Repeat the first request unchanged to attach to it, or choose a new id.",
     ),
+    Code.QUESTION_CONFLICT: _Kind(
+        status=409,
+        title="The question id belongs to another question",
+        certain="Nothing was asked.",
+        advice="Repeat the first question unchanged to attach to it, or choose a new id.",
+    ),
     Code.CONVERSATION_BUSY: _Kind(
         status=409,
         title="The conversation has an open request",
@@ -179,6 +198,12 @@ _KINDS = {
         title="The approval was ended by hand",
         certain="Whether its call ran, only the ledger can tell.",
         advice="Do not repeat the call before an operator has checked.",
+    ),
+    Code.QUESTION_INTERRUPTED: _Kind(
+        status=409,
+        title="The question was ended by hand",
+        certain="Nobody's answer was taken.",
+        advice="Ask it again, under a new id.",
     ),
     Code.NOT_ENDED: _Kind(
         status=409,
@@ -261,6 +286,12 @@ def problem_of(error: AssentError) -> Problem:
             return problem(Code.APPROVAL_NOT_FOUND, said, approval_id=error.approval_id)
         case ApprovalInterrupted():
             return problem(Code.APPROVAL_INTERRUPTED, said, approval_id=error.approval_id, how=error.how)
+        case QuestionConflict():
+            return problem(Code.QUESTION_CONFLICT, said, question_id=error.question_id)
+        case QuestionNotFound():
+            return problem(Code.QUESTION_NOT_FOUND, said, question_id=error.question_id)
+        case QuestionInterrupted():
+            return problem(Code.QUESTION_INTERRUPTED, said, question_id=error.question_id, how=error.how)
         case NotFrozen():
             return problem(Code.NOT_FROZEN, said, approval_id=error.approval_id)
         case RulingRefused():
@@ -291,6 +322,12 @@ def error_of(found: Problem) -> AssentError:
             return ApprovalNotFound(approval_id)
         case Problem(code=Code.APPROVAL_INTERRUPTED, approval_id=str(approval_id)):
             return ApprovalInterrupted(approval_id, found.how or "ended")
+        case Problem(code=Code.QUESTION_CONFLICT, question_id=str(question_id)):
+            return QuestionConflict(question_id)
+        case Problem(code=Code.QUESTION_NOT_FOUND, question_id=str(question_id)):
+            return QuestionNotFound(question_id)
+        case Problem(code=Code.QUESTION_INTERRUPTED, question_id=str(question_id)):
+            return QuestionInterrupted(question_id, found.how or "ended")
         case Problem(code=Code.NOT_FROZEN | Code.NO_SETTLEMENT, approval_id=str(approval_id)):
             return NotFrozen(approval_id)
         case Problem(code=Code.RULING_REFUSED, approval_id=str(approval_id)):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from assent import names
 from assent.api.door import HttpDoor
-from assent.client.reader import Stored, Waiting
+from assent.client.reader import Stored, Waiting, WaitingQuestion
+from assent.contracts.answers import QuestionOutcome, QuestionStatus
+from assent.contracts.asking import QuestionState
 from assent.contracts.audit import AuditRecord
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
@@ -17,7 +20,7 @@ from assent.contracts.review import ReviewRecord
 from assent.contracts.ruling import Settlement
 from assent.contracts.state import State
 from assent.contracts.status import Phase
-from assent.errors import ApprovalNotFound
+from assent.errors import ApprovalNotFound, QuestionNotFound
 
 _Line = TypeVar("_Line")
 
@@ -54,6 +57,9 @@ class HttpReader:
         return _stored(found) if found is not None else None
 
     async def records(self, approval_id: str, offset: int, limit: int) -> tuple[tuple[AuditRecord, ...], int | None]:
+        question_id = names.question_of(approval_id)
+        if question_id is not None:
+            return _page(await self._door.questions.audit(question_id), offset, limit)
         return _page(await self._door.audit(approval_id), offset, limit)
 
     async def manifests(self, offset: int, limit: int) -> tuple[tuple[Manifest, ...], int | None]:
@@ -66,6 +72,25 @@ class HttpReader:
         found = [
             Waiting(approval_id=state.approval_id, tool=state.tool, requester=state.requester, asked_by=state.asked_by)
             async for state in self._door.inbox(actor)
+        ]
+        return _page(found, offset, limit)
+
+    async def question(self, question_id: str) -> QuestionState | None:
+        try:
+            return await self._door.questions.state(question_id)
+        except QuestionNotFound:
+            return None
+
+    async def answered(self, question_id: str) -> QuestionOutcome | None:
+        state = await self.question(question_id)
+        is_over = state is not None and state.status is not QuestionStatus.PENDING
+        return await self._door.questions.outcome(question_id) if is_over else None
+
+    async def asked(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[WaitingQuestion, ...], int | None]:
+        shared = ("question_id", "requester", "asked_by", "thread_id")
+        found = [
+            WaitingQuestion(**{name: getattr(state, name) for name in shared})
+            async for state in self._door.questions.inbox(actor)
         ]
         return _page(found, offset, limit)
 

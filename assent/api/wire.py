@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, With
 
 from assent.client.door import MOST_CALLS, Approval, FrozenReview, ToolDescription
 from assent.client.texts import with_sentence
+from assent.contracts.asking import QuestionState
 from assent.contracts.audit import AuditRecord
 from assent.contracts.decision import DecisionKind, Remember, Stage
 from assent.contracts.grants import Grant, RevokedKind
@@ -27,14 +28,14 @@ MAX_WAIT = 60
 """The longest that one question waits for an answer, in seconds."""
 
 
-def _duration(value: object) -> object:
+def duration(value: object) -> object:
     """Seconds as a number, or ISO 8601; the other forms that a parser might take are refused."""
     if isinstance(value, bool) or (isinstance(value, str) and not value.startswith("P")):
         raise ValueError("write seconds as a number, or an ISO 8601 duration such as PT15M")
     return value
 
 
-_DURATION = WithJsonSchema(
+DURATION = WithJsonSchema(
     {
         "anyOf": [
             {"type": "number", "exclusiveMinimum": 0, "maximum": MAX_TTL.total_seconds()},
@@ -77,7 +78,7 @@ class NewApproval(Frozen):
     message_id: Id | None = Field(None, description="The message it answers: for one message a call runs once.")
     event_id: Id | None = None
     idempotency_scope: Id | None = Field(None, description="Within one scope the same call runs at most once.")
-    ttl: Annotated[timedelta, Field(gt=timedelta(0), le=MAX_TTL), BeforeValidator(_duration), _DURATION] = DEFAULT_TTL
+    ttl: Annotated[timedelta, Field(gt=timedelta(0), le=MAX_TTL), BeforeValidator(duration), DURATION] = DEFAULT_TTL
     reason: Text | None = Field(None, description="Why, for the person who decides.")
     chat_id: Id | None = Field(None, description="The chat whose people see the card.")
     reply_to: Id | None = Field(None, description="The message that the card answers.")
@@ -220,6 +221,7 @@ class Inbox(Frozen):
     """What waits for one person."""
 
     waiting: tuple[State, ...]
+    questions: tuple[QuestionState, ...] = Field((), description="What they are asked that is no consent.")
 
 
 class GrantList(Frozen):

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from assent.cli import common, listings, prompts, sentences, tables, typed
+from assent.cli import common, listings, prompts, questions, sentences, tables, typed
 from assent.client.client import Assent
 from assent.client.handle import ApprovalHandle
+from assent.contracts.asking import QuestionState
 from assent.contracts.decision import DecisionKind, Stage, Verdict, VerdictKind
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
@@ -29,11 +30,15 @@ _RESULT = "\n[a]pprove: release  [r]eject REASON: withhold  [s]kip  [q]uit: "
 
 @common.command("inbox")
 @common.identity("--as", "actor", required=True, help="Whose inbox: open_id:…, union_id:… or user_id:…")
-async def _inbox(door: TemporalDoor, actor: Identity) -> common.Answer:
+@click.option("--thread", "thread_id", help="Only what belongs to this conversation.")
+async def _inbox(door: TemporalDoor, actor: Identity, thread_id: str | None) -> common.Answer:
     """List what waits for me. On a terminal, show each in turn and ask what I decide."""
-    states = [state async for state in Assent(door).inbox(actor)]
+    states = [state async for state in Assent(door).inbox(actor, thread_id=thread_id)]
     shown = listings.inbox_listing(states)
-    data = [tables.state_data(state) for state in states]
+    data = [
+        questions.question_data(state) if isinstance(state, QuestionState) else tables.state_data(state)
+        for state in states
+    ]
     if not states or common.wants_json() or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return common.Answer(shown, data)
     tables.print_for_people(shown)
@@ -52,16 +57,45 @@ class _Clerk:
         self._door = door
         self._actor = actor
 
-    async def go_through(self, states: list[State]) -> int:
+    async def go_through(self, states: list[State | QuestionState]) -> int:
         """Ask about each; how many decisions count or were received."""
         decided = 0
         try:
             for n, state in enumerate(states, 1):
                 click.echo(f"\n— {n} of {len(states)} —\n", err=True)
-                decided += await self._decided(state)
+                if isinstance(state, QuestionState):
+                    decided += await self._answered(state)
+                else:
+                    decided += await self._decided(state)
         except _Leave:
             pass
         return decided
+
+    async def _answered(self, state: QuestionState) -> bool:
+        """Ask until an answer counts, it waits no longer, or the person goes on."""
+        handle = Assent(self._door).question(state.question_id)
+        while state.awaits(self._actor):
+            tables.print_for_people(questions.question_page(state), to_stderr=True)
+            match (await prompts.ask("\n[a]nswer  [s]kip  [q]uit: ")).lower():
+                case "a" | "answer":
+                    answers = await questions.answers_at_prompt(state)
+                    verdict = await handle.respond(
+                        answers,
+                        actor=self._actor,
+                        questions_sha256=state.questions_sha256,
+                        surface=Surface.COMMAND_LINE,
+                    )
+                    click.echo(questions.answer_sentence(verdict, state.question_id, self._actor), err=True)
+                    if verdict.kind not in _LOOK_AGAIN:
+                        return common.EXIT_OF_VERDICT.get(verdict.kind) is common.Exit.DONE
+                    state = await handle.state()
+                case "s" | "skip":
+                    return False
+                case "q" | "quit":
+                    raise _Leave
+                case _:
+                    click.echo("Type one of the letters in brackets.", err=True)
+        return False
 
     async def _decided(self, state: State | None) -> bool:
         """Ask about one until something counts, it waits no longer, or the person goes on."""

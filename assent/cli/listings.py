@@ -11,6 +11,7 @@ from rich.text import Text
 
 from assent.cli.tables import UNLIMITED, coloured, span, table_of, text
 from assent.client.door import Approval, FrozenReview
+from assent.contracts.asking import QuestionState
 from assent.contracts.decision import Remember
 from assent.contracts.grants import Grant
 from assent.contracts.state import State
@@ -79,15 +80,15 @@ def frozen_listing(reviews: Sequence[FrozenReview]) -> Listing:
     return Listing(("ID", "AGE", "TOOL", "RISK", "REQUESTER"), lines, "Nothing is frozen.")
 
 
-def inbox_listing(states: Sequence[State]) -> Listing:
+def inbox_listing(states: Sequence[State | QuestionState]) -> Listing:
     """What waits for a person, one on each line."""
     now = datetime.now(UTC)
     lines = [
         (
-            text(state.approval_id),
-            text("result" if state.phase is Phase.REVIEWING else "call"),
-            text(state.tool),
-            coloured(state.risk or "-"),
+            text(state.question_id if isinstance(state, QuestionState) else state.approval_id),
+            text(_waits(state)),
+            text(state.tool or "-"),
+            coloured("-" if isinstance(state, QuestionState) else state.risk or "-"),
             text(_left(state, now)),
             text(str(state.requester)),
         )
@@ -96,8 +97,15 @@ def inbox_listing(states: Sequence[State]) -> Listing:
     return Listing(("ID", "WAITS", "TOOL", "RISK", "LEFT", "REQUESTER"), lines, "Nothing waits for you.")
 
 
-def _left(state: State, now: datetime) -> str:
-    until = state.result_deadline if state.phase is Phase.REVIEWING else state.deadline
+def _waits(state: State | QuestionState) -> str:
+    if isinstance(state, QuestionState):
+        return "question"
+    return "result" if state.phase is Phase.REVIEWING else "call"
+
+
+def _left(state: State | QuestionState, now: datetime) -> str:
+    is_result = isinstance(state, State) and state.phase is Phase.REVIEWING
+    until = state.result_deadline if isinstance(state, State) and is_result else state.deadline
     return span(int((until - now).total_seconds())) if until else "-"
 
 

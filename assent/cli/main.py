@@ -17,7 +17,7 @@ import click
 from pydantic import Field, TypeAdapter
 from temporalio.service import RPCError
 
-from assent.cli import frozen, grants, inbox, listings, policy, tables, typed
+from assent.cli import frozen, grants, inbox, listings, policy, questions, tables, typed
 from assent.cli.common import EXIT_OF_VERDICT, Answer, Exit, cli, command, identity
 from assent.cli.common import approval_id as approval_id_argument
 from assent.cli.sentences import verdict_sentence
@@ -38,6 +38,7 @@ from assent.errors import (
     InvalidRequest,
     LedgerNeeded,
     NotFrozen,
+    QuestionNotFound,
     Unavailable,
 )
 from assent.masking import MASK
@@ -46,7 +47,7 @@ from assent.safe import one_line
 from assent.temporal.door import TemporalDoor
 from assent.temporal.reviews import Review
 
-__all__ = ["Exit", "cli", "frozen", "grants", "inbox", "policy", "main"]
+__all__ = ["Exit", "cli", "frozen", "grants", "inbox", "policy", "questions", "main"]
 
 _TAKEN_WITHIN = timedelta(seconds=3)
 """How long a request waits to be seen by a worker before the command says that none has."""
@@ -58,6 +59,7 @@ _EXIT_OF_ERROR: dict[type[Exception], Exit] = {
     LedgerNeeded: Exit.USAGE,
     ApprovalInterrupted: Exit.FROZEN,  # like a frozen call: nobody can say here whether it ran
     ApprovalNotFound: Exit.NOT_FOUND,
+    QuestionNotFound: Exit.NOT_FOUND,
     NotFrozen: Exit.NOT_FOUND,
     Unavailable: Exit.UNAVAILABLE,
     RPCError: Exit.UNAVAILABLE,
@@ -109,9 +111,10 @@ async def _request(door: TemporalDoor, tool: str, arguments: dict[str, Any], wai
 @command("list")
 @click.option("--status", type=click.Choice([*map(str, Phase), *map(str, Status)]), help="Only those.")
 @click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
-async def _list(door: TemporalDoor, status: str | None, limit: int) -> Answer:
+@click.option("--thread", "thread_id", help="Only those of this conversation.")
+async def _list(door: TemporalDoor, status: str | None, limit: int, thread_id: str | None) -> Answer:
     """List the approvals that Temporal still knows, open ones first."""
-    approvals = [approval async for approval in Assent(door).approvals(status=status, limit=limit)]
+    approvals = [approval async for approval in Assent(door).approvals(status=status, thread_id=thread_id, limit=limit)]
     return Answer(listings.listing(approvals), [approval.model_dump(mode="json") for approval in approvals])
 
 
@@ -243,6 +246,13 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
     callback=lambda context, parameter, given: [typed.read(typed.person)(context, parameter, each) for each in given],
     help="For whom it may act: open_id:…, union_id:… or user_id:…, or * for anyone.  [repeat]",
 )
+@click.option(
+    "--may-ask",
+    multiple=True,
+    metavar="IDENTITY",
+    callback=lambda context, parameter, given: [typed.read(typed.asked)(context, parameter, each) for each in given],
+    help="Whom it may ask questions: as above, or chat:… for a chat's members; else those.  [repeat]",
+)
 @click.option("--may-decide", is_flag=True, help="Let it tell what people decide; never on what it asked for itself.")
 @click.option(
     "--may-settle", is_flag=True, help="Let it tell what operators say of frozen calls; never of its own requests."
@@ -265,6 +275,7 @@ def _token(
     expires: timedelta | None,
     tools: tuple[str, ...],
     on_behalf_of: list[str],
+    may_ask: list[str],
     may_decide: bool,
     may_settle: bool,
     may_read_policy: bool,
@@ -282,6 +293,7 @@ def _token(
         "sha256": sha256(token),
         "tools": tools,
         "on_behalf_of": on_behalf_of,
+        **({"may_ask": may_ask} if may_ask else {}),
         "may_decide": may_decide,
         "may_settle": may_settle,
         "may_read_policy": may_read_policy,

@@ -65,3 +65,8 @@ def person(text: str) -> str:
     if text != "*":
         Identity.parse(text)
     return text
+
+
+def asked(text: str) -> str:
+    """Somebody, `*` for anyone, or `chat:…` for the members of a chat."""
+    return text if text.startswith("chat:") and text != "chat:" else person(text)

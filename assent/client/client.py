@@ -8,12 +8,25 @@ from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from assent.client.door import Approval, Door, FrozenReview, ToolDescription, parse_request, parse_requests
+from assent.client.door import (
+    Approval,
+    AskedQuestion,
+    Door,
+    FrozenReview,
+    ToolDescription,
+    parse_questions,
+    parse_request,
+    parse_requests,
+)
 from assent.client.handle import ApprovalHandle
+from assent.client.question import QuestionHandle
 from assent.client.reader import LedgerReader
+from assent.contracts.answers import QuestionStatus
+from assent.contracts.asking import QuestionState
 from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
+from assent.contracts.questions import Question
 from assent.contracts.request import DEFAULT_TTL, WhenPending
 from assent.contracts.state import State
 from assent.contracts.status import Phase, Status
@@ -120,16 +133,71 @@ class Assent:
         handle = await self.request(tool, arguments, **asked)
         return await handle.outcome()
 
+    async def ask(
+        self,
+        questions: Question | Mapping[str, Any] | Sequence[Question | Mapping[str, Any]],
+        *,
+        requester: Identity,
+        people: Sequence[Identity] = (),
+        members: bool = False,
+        thread_id: str | None = None,
+        chat_id: str | None = None,
+        reply_to: str | None = None,
+        ttl: timedelta = DEFAULT_TTL,
+        reason: str | None = None,
+        question_id: str | None = None,
+        callback_url: str | None = None,
+        surface: Surface = Surface.CLIENT,
+    ) -> QuestionHandle:
+        """Ask a person one to ten questions, on one card, answered together. Repeated under its id, it attaches.
+
+        people: who may answer, instead of the requester.
+        members: whether the members of the chat may, instead.
+        chat_id, reply_to: where the card goes, instead of the private chats of those who may answer.
+        callback_url: where the answer is posted, signed, when it is there.
+        """
+        request = parse_questions(
+            questions,
+            question_id=question_id if question_id is not None else str(uuid.uuid4()),
+            requester=requester,
+            people=tuple(people),
+            members=members,
+            thread_id=thread_id,
+            chat_id=chat_id,
+            reply_to=reply_to,
+            ttl=ttl,
+            reason=reason,
+            callback_url=callback_url,
+            surface=surface,
+        )
+        await self._door.questions.ask(request)
+        return self.question(request.question_id)
+
+    def question(self, question_id: str) -> QuestionHandle:
+        """Attach to a question that was asked before."""
+        return QuestionHandle(self._door.questions, question_id)
+
+    async def questions(
+        self, *, status: str | None = None, thread_id: str | None = None, limit: int = 100
+    ) -> AsyncIterator[AskedQuestion]:
+        """The questions that Temporal still knows, open ones first, then the newest."""
+        if status is not None and status not in {*QuestionStatus}:
+            raise InvalidRequest(f"{status!r} is no status; known are {', '.join(sorted(QuestionStatus))}")
+        async for question in self._door.questions.questions(status=status, thread_id=thread_id, limit=limit):
+            yield question
+
     def approval(self, approval_id: str) -> ApprovalHandle:
         """Attach to an approval that was asked for before."""
         return ApprovalHandle(self._door, approval_id, self._texts)
 
-    async def approvals(self, *, status: str | None = None, limit: int = 100) -> AsyncIterator[Approval]:
+    async def approvals(
+        self, *, status: str | None = None, thread_id: str | None = None, limit: int = 100
+    ) -> AsyncIterator[Approval]:
         """The approvals that Temporal still knows, open ones first, then the newest; by status or phase."""
         known = {*Status, *Phase}
         if status is not None and status not in known:
             raise InvalidRequest(f"{status!r} is no status; known are {', '.join(sorted(known))}")
-        async for approval in self._door.approvals(status=status, limit=limit):
+        async for approval in self._door.approvals(status=status, thread_id=thread_id, limit=limit):
             yield approval
 
     async def frozen(self, *, limit: int = 100) -> AsyncIterator[FrozenReview]:
@@ -137,13 +205,17 @@ class Assent:
         async for review in self._door.frozen(limit=limit):
             yield review
 
-    async def inbox(self, actor: Identity) -> AsyncIterator[State]:
-        """What waits for this person: calls to decide and results to release, the oldest first.
+    async def inbox(self, actor: Identity, *, thread_id: str | None = None) -> AsyncIterator[State | QuestionState]:
+        """What waits for this person: calls to decide and results to release, then questions; the oldest first.
 
         What the members of a chat decide is here for those who belonged to it when Feishu was asked last.
+
+        thread_id: only what belongs to this conversation.
         """
-        async for state in self._door.inbox(actor):
+        async for state in self._door.inbox(actor, thread_id=thread_id):
             yield state
+        async for question in self._door.questions.inbox(actor, thread_id=thread_id):
+            yield question
 
     async def grants(self) -> AsyncIterator[Grant]:
         """The decisions that were remembered, also those that expired or were revoked."""

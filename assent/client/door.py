@@ -9,13 +9,16 @@ from typing import Any, Protocol, Self
 
 from pydantic import ValidationError
 
+from assent.contracts.answers import Answer, AnswerVerdict, QuestionOutcome
 from assent.contracts.approvers import Approvers
+from assent.contracts.asking import QuestionState
 from assent.contracts.audit import AuditRecord
 from assent.contracts.decision import Decision, DecisionKind, Verdict
 from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest, Risk
 from assent.contracts.outcome import Outcome
+from assent.contracts.questions import Option, Question, QuestionRequest
 from assent.contracts.request import Request
 from assent.contracts.ruling import Ruled, Ruling, Settlement
 from assent.contracts.signals import Withdrawal
@@ -37,6 +40,19 @@ class Approval(Frozen):
     thread_id: str | None
     risk: str | None
     requested_at: datetime
+    closed_at: datetime | None
+
+
+class AskedQuestion(Frozen):
+    """One line of a list of questions."""
+
+    question_id: str
+    status: str
+    requester: str | None
+    thread_id: str | None
+    tool: str | None
+    """The tool that asks while it runs, if one does."""
+    asked_at: datetime
     closed_at: datetime | None
 
 
@@ -79,8 +95,40 @@ class ToolDescription(Frozen):
         )
 
 
+class Questions(Protocol):
+    """A way to questions. All raise what `assent.errors` lists, and nothing else."""
+
+    async def ask(self, request: QuestionRequest) -> bool:
+        """Start a question, or attach to it. Tells whether it is new."""
+
+    async def outcome(self, question_id: str) -> QuestionOutcome:
+        """Wait until it has ended, however long and through whatever restarts."""
+
+    async def state(self, question_id: str) -> QuestionState:
+        """The question as it stands."""
+
+    async def answer(self, question_id: str, answer: Answer, *, answer_within: timedelta) -> AnswerVerdict:
+        """Hand an answer to a question durably, and learn what became of it."""
+
+    async def withdraw(self, question_id: str, withdrawal: Withdrawal) -> None:
+        """Withdraw a question that nobody has answered."""
+
+    def questions(self, *, status: str | None, thread_id: str | None, limit: int) -> AsyncIterator[AskedQuestion]:
+        """The questions that are still known, open ones first."""
+
+    def inbox(self, actor: Identity, *, thread_id: str | None) -> AsyncIterator[QuestionState]:
+        """What is asked of this person, the oldest first."""
+
+    async def audit(self, question_id: str) -> list[AuditRecord]:
+        """What the audit says of one question."""
+
+
 class Door(Protocol):
     """A way to the approvals. All raise what `assent.errors` lists, and nothing else."""
+
+    @property
+    def questions(self) -> Questions:
+        """The way to questions."""
 
     async def request(self, request: Request, *, in_doubt: bool) -> bool:
         """Start an approval, or attach to it. Tells whether it is new.
@@ -106,7 +154,7 @@ class Door(Protocol):
     async def content(self, approval_id: str) -> str:
         """The whole result of an approval that has ended, as JSON."""
 
-    def approvals(self, *, status: str | None, limit: int) -> AsyncIterator[Approval]:
+    def approvals(self, *, status: str | None, thread_id: str | None, limit: int) -> AsyncIterator[Approval]:
         """The approvals that are still known, open ones first."""
 
     async def tools(self) -> list[ToolDescription]:
@@ -127,7 +175,7 @@ class Door(Protocol):
     async def settlement(self, approval_id: str) -> Settlement:
         """Wait until a frozen call is settled."""
 
-    def inbox(self, actor: Identity) -> AsyncIterator[State]:
+    def inbox(self, actor: Identity, *, thread_id: str | None) -> AsyncIterator[State]:
         """What waits for this person's decision, calls and results, the oldest first."""
 
     async def result(self, approval_id: str, *, actor: Identity) -> str | None:
@@ -158,6 +206,44 @@ def check_decision(decision: Decision) -> None:
         raise InvalidRequest(f"arguments: a decision holds at most {DECISION} bytes; propose the call anew")
     if decision.delegate_to is not None and decision.kind is not DecisionKind.DELEGATE:
         raise InvalidRequest(f"delegate_to: it belongs to delegate; {decision.kind} would not look at it")
+
+
+def parse_questions(questions: object, **fields: Any) -> QuestionRequest:
+    """Refuse, before anything starts, what could not be shown or answered."""
+    if not isinstance(fields["requester"], Identity):
+        raise InvalidRequest("requester: say on whose behalf the agent asks, as an Identity")
+    given = [questions] if isinstance(questions, Question | Mapping) else questions
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InvalidRequest("questions: a list is needed, of questions or of mappings")
+    asked = [_question(place, each) for place, each in enumerate(given)]
+    try:
+        request = QuestionRequest.model_validate({**fields, "questions": asked})
+        request.sha256  # noqa: B018 - refuses what cannot be hashed
+        return request
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def _question(place: int, given: object) -> Question:
+    if isinstance(given, Question):
+        return given
+    if not isinstance(given, Mapping):
+        raise InvalidRequest(f"questions[{place}]: a question or a mapping is needed")
+    _refuse_unknown(place, given, Question)
+    for option in given.get("options") or ():
+        if isinstance(option, Mapping):
+            _refuse_unknown(place, option, Option)
+    try:
+        return Question.model_validate(dict(given))
+    except ValidationError as error:
+        wrong = invalid(error)
+        raise InvalidRequest(f"questions[{place}]: {wrong}") from None
+
+
+def _refuse_unknown(place: int, given: Mapping[str, Any], model: type[Question] | type[Option]) -> None:
+    """A misspelt field would be lost in silence."""
+    if unknown := sorted(map(str, given.keys() - model.model_fields.keys())):
+        raise InvalidRequest(f"questions[{place}]: {', '.join(unknown)}: there is no such field")
 
 
 def check_ruling(ruling: Ruling) -> None:

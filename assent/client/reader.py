@@ -6,6 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from assent.contracts.answers import QuestionOutcome
+from assent.contracts.approvers import Deciders
+from assent.contracts.asking import QuestionState
 from assent.contracts.audit import AuditRecord
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
@@ -35,6 +38,18 @@ class Waiting(Subject):
     approval_id: str
     asked_by: str | None = None
     """The agent that asked, by the name of its token."""
+    thread_id: str | None = None
+
+
+class WaitingQuestion(Frozen):
+    """A question that waits for somebody."""
+
+    question_id: str
+    requester: Identity
+    asked_by: str | None = None
+    thread_id: str | None = None
+    deciders: Deciders | None = None
+    """Who may answer."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +111,15 @@ class LedgerReader(Protocol):
 
     async def waiting(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[Waiting, ...], int | None]:
         """What waits for this person, the oldest first, and where the rest begins."""
+
+    async def question(self, question_id: str) -> QuestionState | None:
+        """A question as it is on record."""
+
+    async def answered(self, question_id: str) -> QuestionOutcome | None:
+        """How a question ended, if it has."""
+
+    async def asked(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[WaitingQuestion, ...], int | None]:
+        """What is asked of this person, the oldest first, and where the rest begins."""
 
     async def grants(self, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
         """The decisions that were remembered, the newest first."""

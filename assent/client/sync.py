@@ -10,8 +10,11 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from assent.client.client import Assent
-from assent.client.door import Approval, FrozenReview, ToolDescription
+from assent.client.door import Approval, AskedQuestion, FrozenReview, ToolDescription
 from assent.client.handle import ApprovalHandle
+from assent.client.question import QuestionHandle
+from assent.contracts.answers import AnswerVerdict, QuestionOutcome
+from assent.contracts.asking import QuestionState
 from assent.contracts.audit import AuditRecord
 from assent.contracts.decision import DecisionKind, Verdict
 from assent.contracts.grants import Grant, RevokedKind
@@ -60,11 +63,32 @@ class SyncAssent:
         """Attach to an approval that was asked for before."""
         return SyncApproval(self._gate.approval(approval_id), self._background)
 
-    def approvals(self, *, status: str | None = None, limit: int = 100) -> list[Approval]:
+    def approvals(self, *, status: str | None = None, thread_id: str | None = None, limit: int = 100) -> list[Approval]:
         """The approvals that are still known, open ones first, then the newest; by status or phase."""
 
         async def listed() -> list[Approval]:
-            return [approval async for approval in self._gate.approvals(status=status, limit=limit)]
+            lines = self._gate.approvals(status=status, thread_id=thread_id, limit=limit)
+            return [approval async for approval in lines]
+
+        return self._background.run(listed())
+
+    def ask(self, questions: Any, *, requester: Identity, **asked: Any) -> SyncQuestion:
+        """Ask a person something; takes what `Assent.ask` takes."""
+        handle = self._background.run(self._gate.ask(questions, requester=requester, **asked))
+        return SyncQuestion(handle, self._background)
+
+    def question(self, question_id: str) -> SyncQuestion:
+        """Attach to a question that was asked before."""
+        return SyncQuestion(self._gate.question(question_id), self._background)
+
+    def questions(
+        self, *, status: str | None = None, thread_id: str | None = None, limit: int = 100
+    ) -> list[AskedQuestion]:
+        """The questions that are still known, open ones first, then the newest."""
+
+        async def listed() -> list[AskedQuestion]:
+            lines = self._gate.questions(status=status, thread_id=thread_id, limit=limit)
+            return [question async for question in lines]
 
         return self._background.run(listed())
 
@@ -76,11 +100,11 @@ class SyncAssent:
 
         return self._background.run(listed())
 
-    def inbox(self, actor: Identity) -> list[State]:
-        """What waits for this person: calls to decide and results to release, the oldest first."""
+    def inbox(self, actor: Identity, *, thread_id: str | None = None) -> list[State | QuestionState]:
+        """What waits for this person: calls to decide and results to release, then questions; the oldest first."""
 
-        async def listed() -> list[State]:
-            return [state async for state in self._gate.inbox(actor)]
+        async def listed() -> list[State | QuestionState]:
+            return [state async for state in self._gate.inbox(actor, thread_id=thread_id)]
 
         return self._background.run(listed())
 
@@ -157,6 +181,39 @@ class SyncApproval:
 
     def audit(self) -> list[AuditRecord]:
         """What the audit says of this approval."""
+        return self._background.run(self._handle.audit())
+
+
+class SyncQuestion:
+    """One question, blocking: wait for its answer, look at it, answer it, withdraw it."""
+
+    def __init__(self, handle: QuestionHandle, background: _Background) -> None:
+        self.id = handle.id
+        self._handle = handle
+        self._background = background
+
+    def answer(self) -> QuestionOutcome:
+        """Wait until the question has ended; restarts of the service are waited out."""
+        return self._background.run(self._handle.answer())
+
+    def state(self) -> QuestionState:
+        """The question as it stands."""
+        return self._background.run(self._handle.state())
+
+    def respond(
+        self, answers: Mapping[str, Any], *, actor: Identity, questions_sha256: str | None, **said: Any
+    ) -> AnswerVerdict:
+        """Answer exactly the questions with that hash; takes what `QuestionHandle.respond` takes."""
+        return self._background.run(
+            self._handle.respond(answers, actor=actor, questions_sha256=questions_sha256, **said)
+        )
+
+    def cancel(self, reason: str | None = None, *, actor: Identity | None = None) -> None:
+        """Withdraw the question. Does nothing once somebody has answered."""
+        self._background.run(self._handle.cancel(reason, actor=actor))
+
+    def audit(self) -> list[AuditRecord]:
+        """What the audit says of this question."""
         return self._background.run(self._handle.audit())
 
 

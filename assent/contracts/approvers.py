@@ -138,6 +138,15 @@ class Deciders(Frozen):
         asked = tuple(chat for chat in chats if chat is not None)
         return tuple(dict.fromkeys(asked)) if len(asked) == len(chats) else ()
 
+    def ask(self, person: Identity) -> bool:
+        """The same, of a person of whom no tenant may be said."""
+        return self.include(person.within(self.requester.tenant_key))
+
+    def ask_member(self, person: Identity, chats: Collection[str]) -> bool:
+        """Whether it is this person's to decide, who belongs to these chats."""
+        must_belong = self.chats_to_ask(person.within(self.requester.tenant_key))
+        return self.ask(person) and (not must_belong or not {*chats}.isdisjoint(must_belong))
+
 
 class Awaited(Frozen):
     """Whom an approval waits for, and with what."""
@@ -156,8 +165,7 @@ class Awaited(Frozen):
 
     def asks_member(self, person: Identity, chats: Collection[str]) -> bool:
         """Whether it waits for this person, who belongs to these chats."""
-        must_belong = self.chats_to_ask(person)
-        return self.asks(person) and (not must_belong or not {*chats}.isdisjoint(must_belong))
+        return self.asks(person) and self.deciders.ask_member(person, chats)
 
     def chats_to_ask(self, person: Identity) -> tuple[str, ...]:
         """The chats one of which this person must belong to besides."""

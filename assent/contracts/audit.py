@@ -41,6 +41,9 @@ class AuditEvent(StrEnum):
     REVOKE = "revoke"
     RELEASE = "release"
     WITHHOLD = "withhold"
+    ASK = "ask"
+    """A person was asked something that is no consent."""
+    ANSWER = "answer"
 
 
 class AuditEntry(Frozen):

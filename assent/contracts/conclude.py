@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from assent import names
+from assent.contracts.answers import QuestionOutcome
 from assent.contracts.approvers import Deciders
 from assent.contracts.audit import AuditEntry, ClosingHead
 from assent.contracts.decision import Judged
@@ -32,12 +34,22 @@ class Recorded(Frozen):
 
 
 class Announcement(Frozen):
-    """Input of *announce*: the outcome, for whoever asked to be told."""
+    """Input of *announce*: how an approval or a question ended, for whoever asked to be told."""
 
     url: str
-    outcome: Outcome
+    outcome: Outcome | None = None
+    question: QuestionOutcome | None = None
+    """Instead of it, where a question ended."""
     ended_at: datetime
     asked_by: str | None = None
     """The agent that asked, whose secrets sign it."""
     audit: ClosingHead | None = None
     """How its audit was closed; known when it is posted."""
+
+    @property
+    def record(self) -> str:
+        """What it is called that ended, in audits."""
+        if self.question is not None:
+            return names.question_workflow(self.question.question_id)
+        assert self.outcome is not None, "something has ended"
+        return self.outcome.approval_id

@@ -22,13 +22,13 @@ class Quota(StrEnum):
     REQUESTS = "requests_per_minute"
     """How often an agent may ask anything of the HTTP API."""
     PENDING = "pending"
-    """How many approvals of an agent may be open."""
+    """How many approvals and questions of an agent may be open."""
     BYTES = "bytes_per_day"
     """How much an agent may have stored."""
     CHAT = "chat_requests_per_hour"
     """How many requests may be shown in one chat, or to one person in private."""
     REQUESTER = "requester_pending"
-    """How many approvals may be open on one person's behalf."""
+    """How many approvals and questions may be open on one person's behalf."""
 
 
 class AgentLimits(Frozen):

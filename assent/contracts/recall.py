@@ -7,6 +7,7 @@ from typing import Self
 
 from pydantic import AwareDatetime
 
+from assent.contracts.answers import Answer, AnswerVerdict
 from assent.contracts.decision import Decision, DecisionKind, Stage, Verdict
 from assent.contracts.grants import RevokedKind
 from assent.contracts.identity import Identity
@@ -17,6 +18,8 @@ from assent.contracts.values import Frozen, Id, Surface
 class RecallKind(StrEnum):
     VERDICT = "verdict"
     """What a decision is told that came after the end."""
+    ANSWER = "answer"
+    """What an answer is told that came after the end."""
     REVOKE = "revoke"
     """End a remembered decision."""
     REVIEW = "review"
@@ -46,6 +49,27 @@ class LateDecision(Frozen):
         return Decision.model_validate(dict(self))
 
 
+class LateAnswer(Frozen):
+    """An answer that came after the end: who answered which questions, without any of the words."""
+
+    question_id: Id
+    questions_sha256: Id | None = None
+    actor: Identity
+    event_id: Id
+    delivery_id: Id | None = None
+    message_id: Id | None = None
+    received_at: AwareDatetime | None = None
+    surface: Surface = Surface.TEMPORAL
+    proof: Id = "temporal"
+
+    @classmethod
+    def of(cls, answer: Answer) -> Self:
+        return cls.model_validate({name: getattr(answer, name) for name in cls.model_fields})
+
+    def answer(self) -> Answer:
+        return Answer.model_validate({**dict(self), "answers": {}})
+
+
 class Recall(Frozen):
     """A question to the ledger from a door that has no database. It lives in Temporal's history: ids and hashes only.
 
@@ -55,6 +79,7 @@ class Recall(Frozen):
     kind: RecallKind
     approval_id: str = ""
     decision: LateDecision | None = None
+    answer: LateAnswer | None = None
     grant_id: str = ""
     actor: Identity | None = None
     """Who revokes a grant; `approval_id` then is the approval on whose card they did, if they did on one."""
@@ -65,6 +90,7 @@ class Recalled(Frozen):
     """What the ledger says to a door that has no database."""
 
     verdict: Verdict | None = None
+    answered: AnswerVerdict | None = None
     revoked: RevokedKind | None = None
     review: ReviewRecord | None = None
     redraw: tuple[str, ...] = ()

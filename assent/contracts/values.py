@@ -31,6 +31,8 @@ Id = Annotated[str, StringConstraints(strict=True, min_length=1), AfterValidator
 
 
 def _no_retry(text: str) -> str:
+    if text.startswith("question/"):
+        raise ValueError("an id that begins with question/ names a question")
     if text.rpartition("#")[1] and text.rpartition("#")[2].isdigit():
         raise ValueError("an id that ends in # and a number names a retry of another approval")
     return text

@@ -47,7 +47,7 @@ class Unplanned(Frozen):
     """An approval before there is a plan: what is said of it waits."""
 
     request: Request
-    notes: Notes = Notes()
+    notes: Notes[Judged] = Notes[Judged]()
     early: tuple[Decision, ...] = ()
     """Decisions that wait for what they are judged by."""
     carded: Carded | None = None
@@ -89,7 +89,7 @@ class Planned(Frozen):
     phase: Phase = Phase.PENDING
     is_begun: bool = False
     """Whether the call was handed to a worker: from then on it can be neither cancelled nor superseded."""
-    notes: Notes = Notes()
+    notes: Notes[Judged] = Notes[Judged]()
     panel: Panel = Panel()
     early: tuple[Decision, ...] = ()
     """Decisions that wait for their card, or behind the one that is asked about."""

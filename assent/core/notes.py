@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Generic, Self, TypeVar
 
 from assent import sizes
+from assent.contracts.answers import JudgedAnswer
 from assent.contracts.audit import AuditEntry, AuditEvent
 from assent.contracts.decision import Judged, VerdictKind
 from assent.contracts.values import Frozen
+
+Verdicts = TypeVar("Verdicts", bound=Judged | JudgedAnswer)
+"""What is remembered of a decision, or of an answer."""
 
 _MOST_AT_ONCE = 20
 """How many audit entries one message carries."""
@@ -16,10 +21,10 @@ _MOST_REMEMBERED = 150
 """How many verdicts an approval remembers: with the longest ids, still far below what one message may hold."""
 
 
-class Notes(Frozen):
+class Notes(Frozen, Generic[Verdicts]):
     """Verdicts that were given, and audit entries that the ledger does not have yet."""
 
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[Verdicts, ...] = ()
     unwritten: tuple[AuditEntry, ...] = ()
     unnoted: int = 0
     """Refusals that found no room to be recorded in."""
@@ -28,15 +33,15 @@ class Notes(Frozen):
 
     # Verdicts
 
-    def verdict_on(self, event_id: str) -> Judged | None:
+    def verdict_on(self, event_id: str) -> Verdicts | None:
         return next((each for each in self.judged if each.event_id == event_id), None)
 
-    def remember(self, judged: Judged, counted: Collection[str]) -> Notes:
+    def remember(self, judged: Verdicts, counted: Collection[str]) -> Self:
         """Keep a verdict; where there is no room, forget the oldest, one that changed nothing before one that counts.
 
         counted: the events whose approvals count.
         """
-        kept = [*self.judged]
+        kept: list[Verdicts] = [*self.judged]
         left = sizes.JUDGED - sizes.size(judged) - sizes.total(kept)
         while kept and (len(kept) >= _MOST_REMEMBERED or left < 0):
             gone = _least_needed(kept, counted)
@@ -46,10 +51,10 @@ class Notes(Frozen):
 
     # The audit
 
-    def note(self, entry: AuditEntry) -> Notes:
+    def note(self, entry: AuditEntry) -> Self:
         return self.model_copy(update={"unwritten": (*self.unwritten, entry)})
 
-    def note_refusal(self, entry: AuditEntry) -> Notes:
+    def note_refusal(self, entry: AuditEntry) -> Self:
         """Note a decision that was refused, if there is room: refusals crowd out none that count."""
         if self.has_room(sizes.size(entry), sizes.REFUSALS):
             return self.note(entry)
@@ -71,7 +76,7 @@ class Notes(Frozen):
             fitting.append(entry)
         return tuple(fitting)
 
-    def written(self, entries: Collection[AuditEntry], now: datetime) -> Notes:
+    def written(self, entries: Collection[AuditEntry], now: datetime) -> Self:
         """The ledger has these; once it has all, it is told how many refusals found no room meanwhile."""
         done = {entry.once for entry in entries}
         left = tuple(entry for entry in self.unwritten if entry.once not in done)
@@ -86,12 +91,12 @@ class Notes(Frozen):
         )
         return notes.model_copy(update={"unwritten": (said,), "unnoted": 0})
 
-    def set_aside(self) -> Notes:
+    def set_aside(self) -> Self:
         """A message could not be read."""
         return self.model_copy(update={"malformed": self.malformed + 1})
 
 
-def _least_needed(judged: list[Judged], counted: Collection[str]) -> Judged:
+def _least_needed(judged: Sequence[Verdicts], counted: Collection[str]) -> Verdicts:
     refused = (each for each in judged if each.verdict is not VerdictKind.ACCEPTED)
     spent = (each for each in judged if each.event_id not in counted)
     return next(refused, None) or next(spent, None) or judged[0]

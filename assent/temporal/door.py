@@ -9,17 +9,13 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
-from temporalio.api.common.v1 import WorkflowExecution as ExecutionName
-from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest
 from temporalio.client import (
     Client,
     WorkflowExecutionStatus,
     WorkflowFailureError,
     WorkflowHandle,
-    WorkflowQueryFailedError,
-    WorkflowQueryRejectedError,
 )
-from temporalio.common import QueryRejectCondition, WorkflowIDReusePolicy
+from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -35,7 +31,7 @@ from assent.contracts.manifest import Manifest
 from assent.contracts.outcome import Outcome
 from assent.contracts.policy import Policy
 from assent.contracts.quotas import AgentLimits
-from assent.contracts.recall import LateDecision, Recall, Recalled, RecallKind
+from assent.contracts.recall import LateDecision, Recall, RecallKind
 from assent.contracts.request import Request
 from assent.contracts.review import FrozenApproval
 from assent.contracts.ruling import Ruled, Ruling, Settlement
@@ -54,22 +50,19 @@ from assent.errors import (
     QuotaExceeded,
     Unavailable,
 )
-from assent.safe import markdown_start
 from assent.temporal import search
-from assent.temporal.connection import NO_SERVER, ended_as, no_answer, unavailable
+from assent.temporal.connection import unavailable
 from assent.temporal.ledger import TemporalLedger
 from assent.temporal.lists import listed_approvals
+from assent.temporal.questions import TemporalQuestions
 from assent.temporal.reviews import Review, TemporalReviews
+from assent.temporal.talking import RECALL_WITHIN, Interrupted, NotThere, Talking, summary
 
-_RECALL_WITHIN = timedelta(seconds=15)
 _OPEN_WITHIN = timedelta(seconds=5)
 _PREPARED_WITHIN = timedelta(seconds=5)
 _SIGNAL_WITHIN = timedelta(seconds=30)
 _LEDGER_SHARE = 0.75
 """How much of its time a late decision spends on asking the ledger, before it asks Temporal."""
-
-_SUMMARY_BYTES = 380
-"""A little less than Temporal takes of a summary."""
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 NO_LIMITS = AgentLimits()
@@ -80,8 +73,10 @@ class TemporalDoor:
 
     def __init__(self, client: Client, reader: LedgerReader | None = None) -> None:
         self._client = client
+        self._talking = Talking(client)
         self._ledger = TemporalLedger(reader, self._open_state)
-        self._reviews = TemporalReviews(client, self._recall, self._ledger)
+        self._reviews = TemporalReviews(client, self._talking.recall, self._ledger)
+        self.questions = TemporalQuestions(self._talking, reader)
 
     # Reviews
 
@@ -112,8 +107,8 @@ class TemporalDoor:
 
     # What waits for people, and what they said once for all
 
-    def inbox(self, actor: Identity) -> AsyncIterator[State]:
-        return self._ledger.inbox(actor)
+    def inbox(self, actor: Identity, *, thread_id: str | None = None) -> AsyncIterator[State]:
+        return self._ledger.inbox(actor, lambda waiting: thread_id in (None, waiting.thread_id))
 
     def visible_inbox(self, actor: Identity, may_see: Callable[[Waiting], bool]) -> AsyncIterator[State]:
         """The part of an inbox that somebody may see; the rest is not looked at."""
@@ -136,7 +131,7 @@ class TemporalDoor:
         question = Recall(
             kind=RecallKind.REVOKE, grant_id=grant_id, actor=actor, surface=surface, approval_id=seen_on or ""
         )
-        revoked = (await self._recall(question)).revoked
+        revoked = (await self._talking.recall(question)).revoked
         if revoked is None:
             raise Unavailable("the approvals worker does not know how to revoke; start a newer one and try again")
         return revoked
@@ -177,7 +172,7 @@ class TemporalDoor:
                 id=names.bundle_workflow(bundle_id),
                 task_queue=names.APPROVALS_QUEUE,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
-                static_summary=_summary(f"{len(requests)} calls for {requests[0].requester}"),
+                static_summary=summary(f"{len(requests)} calls for {requests[0].requester}"),
             )
         except WorkflowAlreadyStartedError:
             return
@@ -205,7 +200,7 @@ class TemporalDoor:
                     id_reuse_policy=reuse,
                     memo={names.REQUEST_HASH_MEMO: digest},
                     search_attributes=search.attributes(attributes),
-                    static_summary=_summary(f"{request.tool} for {request.requester}"),
+                    static_summary=summary(f"{request.tool} for {request.requester}"),
                 )
                 return True
             except WorkflowAlreadyStartedError:
@@ -243,31 +238,14 @@ class TemporalDoor:
 
     async def _result(self, approval_id: str) -> Outcome:
         """How the approval's own workflow ends, or what it says of why it did not begin."""
-        workflow = self._workflow(approval_id)
-        while True:
-            try:
-                return await workflow.result()
-            except WorkflowFailureError as error:
-                if not await self._goes_on(workflow, error):
-                    raise _failure(approval_id, error) from error
-            except RPCError as error:
-                if error.status is RPCStatusCode.NOT_FOUND:
-                    return await self._ledger.outcome(approval_id)
-                if error.status not in NO_SERVER:
-                    raise unavailable(error) from error
-            await asyncio.sleep(1)
-
-    async def _goes_on(self, workflow: WorkflowHandle[Any, Outcome], error: WorkflowFailureError) -> bool:
-        """Whether what was terminated was only a run that an operator reset."""
-        if not isinstance(error.cause, TerminatedError):
-            return False
         try:
-            status = (await workflow.describe()).status
-        except RPCError as failure:
-            raise unavailable(failure) from failure
-        return status in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.COMPLETED)
+            return await self._talking.result(self._workflow(approval_id))
+        except WorkflowFailureError as error:
+            raise _failure(approval_id, error) from error
+        except NotThere:
+            return await self._ledger.outcome(approval_id)
 
-    async def state(self, approval_id: str, within: timedelta = _RECALL_WITHIN) -> State:
+    async def state(self, approval_id: str, within: timedelta = RECALL_WITHIN) -> State:
         if ended := await self._ledger.ended(approval_id):
             return ended
         try:
@@ -304,10 +282,11 @@ class TemporalDoor:
         return found
 
     async def approvals(
-        self, *, status: str | None, limit: int, requesters: Collection[str] = ()
+        self, *, status: str | None, thread_id: str | None = None, limit: int, requesters: Collection[str] = ()
     ) -> AsyncIterator[Approval]:
         """The approvals that Temporal still knows. *requesters* narrows the search where they are plain names."""
-        async for approval in listed_approvals(self._client, status=status, limit=limit, requesters=requesters):
+        lines = listed_approvals(self._client, status=status, thread_id=thread_id, limit=limit, requesters=requesters)
+        async for approval in lines:
             yield approval
 
     async def tools(self) -> list[ToolDescription]:
@@ -326,38 +305,25 @@ class TemporalDoor:
     # Deciding
 
     async def submit(self, approval_id: str, decision: Decision, *, answer_within: timedelta) -> Verdict:
-        clock = asyncio.get_running_loop().time
-        give_up = clock() + answer_within.total_seconds()
+        async def late(within: timedelta) -> Verdict | None:
+            return await self._late_verdict(approval_id, decision, within)
 
-        def left() -> timedelta:
-            return timedelta(seconds=max(give_up - clock(), 0.001))
-
-        while not await self._signal(approval_id, names.DECIDE, decision, decision.event_id, left()):
-            verdict = await self._late_verdict(approval_id, decision, left())
-            if verdict is not None:
-                return verdict
-        question = VerdictQuestion(event_id=decision.event_id, delivery_id=decision.delivery_id)
-        pause = 0.05
-        while clock() < give_up:
-            try:
-                verdict = await self._ask(approval_id, names.VERDICT, question, Verdict, left())
-            except (ApprovalNotFound, ApprovalInterrupted):
-                break
-            except Unavailable:  # the server buffers few queries at a time: many clickers take turns
-                await asyncio.sleep(0.05)
-                continue
-            if verdict.kind is not VerdictKind.RECEIVED:
-                return verdict
-            await asyncio.sleep(min(pause, left().total_seconds()))  # it waits for its card, or for an answer
-            pause = min(pause * 2, 2)
-        return Verdict(kind=VerdictKind.RECEIVED)
+        return await self._talking.submit(
+            names.approval_workflow(approval_id),
+            names.DECIDE,
+            decision,
+            VerdictQuestion(event_id=decision.event_id, delivery_id=decision.delivery_id),
+            Verdict,
+            late,
+            answer_within,
+        )
 
     async def _late_verdict(self, approval_id: str, decision: Decision, within: timedelta) -> Verdict | None:
         """The approval is not open: the ledger's record answers, or Temporal's last word. None: it just opened."""
         answered = True
         question = Recall(kind=RecallKind.VERDICT, approval_id=approval_id, decision=LateDecision.of(decision))
         try:
-            recalled = await self._recall(question, within * _LEDGER_SHARE)
+            recalled = await self._talking.recall(question, within * _LEDGER_SHARE)
             if recalled.verdict is not None and recalled.verdict.kind is not VerdictKind.MISSING:
                 return recalled.verdict
         except Unavailable:
@@ -376,7 +342,9 @@ class TemporalDoor:
         return Verdict(kind=after_ending(Status(ended)), status=Status(ended))
 
     async def withdraw(self, approval_id: str, withdrawal: Withdrawal) -> None:
-        await self._signal(approval_id, names.CANCEL, withdrawal, uuid.uuid4().hex, _SIGNAL_WITHIN)
+        await self._talking.signal(
+            names.approval_workflow(approval_id), names.CANCEL, withdrawal, uuid.uuid4().hex, _SIGNAL_WITHIN
+        )
 
     async def close(self) -> None:
         """Nothing to let go of: the Temporal client belongs to whoever made it."""
@@ -386,79 +354,15 @@ class TemporalDoor:
     def _workflow(self, approval_id: str) -> WorkflowHandle[Any, Outcome]:
         return self._client.get_workflow_handle(names.approval_workflow(approval_id), result_type=Outcome)
 
-    async def _signal(
-        self, approval_id: str, name: str, message: BaseModel, request_id: str, within: timedelta
-    ) -> bool:
-        """Signal durably and once per request id; False if the approval has ended or is not known."""
-        payloads = await self._client.data_converter.encode([message])
-        request = SignalWorkflowExecutionRequest(
-            namespace=self._client.namespace,
-            workflow_execution=ExecutionName(workflow_id=names.approval_workflow(approval_id)),
-            signal_name=name,
-            request_id=request_id,
-            identity=self._client.identity,
-        )
-        request.input.payloads.extend(payloads)
-        try:
-            async with _bounded(within):
-                await self._client.workflow_service.signal_workflow_execution(request, retry=True, timeout=within)
-        except TimeoutError as error:
-            raise no_answer() from error
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                return False
-            raise unavailable(error) from error
-        return True
-
     async def _ask(
         self, approval_id: str, query: str, question: BaseModel | None, answer: type[_Answer], within: timedelta
     ) -> _Answer:
-        arguments = [] if question is None else [question]
         try:
-            async with _bounded(within):
-                found: _Answer = await self._workflow(approval_id).query(
-                    query,
-                    args=arguments,
-                    result_type=answer,
-                    rpc_timeout=within,
-                    reject_condition=QueryRejectCondition.NOT_COMPLETED_CLEANLY,
-                )
-            return found
-        except TimeoutError as error:
-            raise no_answer() from error
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                raise ApprovalNotFound(approval_id) from error
-            raise unavailable(error) from error
-        except WorkflowQueryRejectedError as error:
-            raise ApprovalInterrupted(approval_id, ended_as(error.status)) from error
-        except WorkflowQueryFailedError as error:
-            raise Unavailable(f"the approval could not answer: {error}") from error
-
-    async def _recall(self, question: Recall, within: timedelta = _RECALL_WITHIN) -> Recalled:
-        try:
-            async with _bounded(within):
-                recalled: Recalled = await self._client.execute_workflow(
-                    names.RECALL,
-                    question,
-                    id=f"recall/{uuid.uuid4()}",
-                    task_queue=names.APPROVALS_QUEUE,
-                    result_type=Recalled,
-                    execution_timeout=within,
-                )
-            return recalled
-        except (WorkflowFailureError, RPCError, TimeoutError) as error:
-            raise Unavailable("no approvals worker could ask the ledger; start one and try again") from error
-
-
-def _bounded(within: timedelta) -> asyncio.Timeout:
-    """A bound that holds even where Temporal's own deadline does not; that one says more, so it goes first."""
-    return asyncio.timeout(within.total_seconds() + 0.1)
-
-
-def _summary(text: str) -> str:
-    """A line in Temporal's lists, which show it as Markdown."""
-    return markdown_start(text, _SUMMARY_BYTES)
+            return await self._talking.ask(names.approval_workflow(approval_id), query, question, answer, within)
+        except NotThere as error:
+            raise ApprovalNotFound(approval_id) from error
+        except Interrupted as error:
+            raise ApprovalInterrupted(approval_id, error.how) from error
 
 
 def _failure(approval_id: str, error: WorkflowFailureError) -> AssentError:

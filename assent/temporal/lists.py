@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Collection
 
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
@@ -15,18 +14,20 @@ from assent.temporal.connection import ended_as, unavailable
 
 
 async def listed_approvals(
-    client: Client, *, status: str | None, limit: int, requesters: Collection[str]
+    client: Client, *, status: str | None, thread_id: str | None, limit: int, requesters: Collection[str]
 ) -> AsyncIterator[Approval]:
     """Open ones first, then the newest. *requesters* narrows the search where they are plain names."""
     query = f'WorkflowType = "{names.APPROVAL}" AND ExecutionStatus != "ContinuedAsNew"'
     if status is not None:
         query += f' AND {search.STATUS.name} = "{status}" AND ExecutionStatus IN ("Running", "Completed")'
-    if requesters and all(re.fullmatch(r"[A-Za-z0-9_:.-]{1,200}", each) for each in requesters):
-        wanted = ", ".join(f'"{each}"' for each in sorted(requesters))
-        query += f" AND {search.REQUESTER.name} IN ({wanted})"
+    query += search.in_thread(thread_id) + search.of_requesters(requesters)
     try:
-        async for found in client.list_workflows(query, limit=limit):
-            yield _listed(found)
+        async for found in client.list_workflows(query, limit=limit if thread_id is None else None):
+            if search.is_in_thread(found.typed_search_attributes.get(search.THREAD), thread_id):
+                yield _listed(found)
+                limit -= 1
+            if not limit:
+                return
     except RPCError as error:
         raise unavailable(error) from error
 

@@ -290,7 +290,7 @@ async def test_the_blocking_client_can_do_the_same(web: Web, tmp_path: Path) -> 
 
         def decided(url: str) -> tuple[list[str], Any, list[str]]:
             with SyncAssent.connect(url, token="secret-approver") as gate:
-                waiting = [state.approval_id for state in gate.inbox(ME)]
+                waiting = [state.approval_id or "" for state in gate.inbox(ME)]
                 approval = gate.approval(handle.id)
                 assert approval.decide("approve", actor=ME, payload_sha256=sha).kind == "accepted"
                 assert approval.outcome().status == "executed"

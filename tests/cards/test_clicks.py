@@ -10,16 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from activities.feishu.verifier import Callback
 from assent.arguments.fields import typed
 from assent.contracts.decision import Decision, DecisionKind, Remember, Stage
 from assent.contracts.identity import Identity
 from cards import (
-    BundleClick,
     Click,
-    Event,
     ForeignClick,
     RevokeClick,
-    RulingClick,
     Showing,
     card,
     parse_event,
@@ -34,7 +32,7 @@ from tests.support.result_cards import showing
 NOW = datetime(2026, 3, 15, 13, 42, tzinfo=UTC)
 
 
-def read(value: Any, form: Any = None) -> Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
+def read(value: Any, form: Any = None) -> Callback:
     action = {"tag": "button", "value": value} | ({"form_value": form} if form is not None else {})
     envelope = {
         "schema": "2.0",

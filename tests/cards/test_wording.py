@@ -48,7 +48,7 @@ def test_every_state_risk_and_verdict_has_its_texts() -> None:
 
 def test_no_text_is_left_over() -> None:
     source = "".join(file.read_text() for file in Path(cards.__file__).parent.glob("*.py"))
-    generic = ("state.", "line.", "risk.", "toast.", "span.", "reason.")
+    generic = ("state.", "line.", "risk.", "toast.", "span.", "reason.", "question.", "flaw.")
     assert [key for key in EN if not key.startswith(generic) and f'"{key}"' not in source.replace("'", '"')] == []
 
 

@@ -27,7 +27,7 @@ from activities.callback_secrets import CallbackSecrets
 from activities.cards import CardActivities
 from activities.feishu.client import Feishu
 from activities.review_cards import ReviewCards
-from assent import ApprovalHandle, Assent, Decision, Identity, Outcome, errors, names
+from assent import ApprovalHandle, Assent, Decision, Identity, Outcome, Question, errors, names
 from assent.contracts.audit import ClosingHead
 from assent.contracts.conclude import Announcement
 from assent.contracts.manifest import Manifest
@@ -189,12 +189,25 @@ async def person(service: Service) -> AsyncIterator[None]:
                 if approval.requester == str(ASKER) and "deliver" in await service.events(approval.approval_id):
                     handle = service.gate.approval(approval.approval_id)
                     await handle.decide("approve", actor=ASKER, payload_sha256=(await handle.state()).payload_sha256)
+            async for question in service.gate.questions(status="pending"):
+                if question.requester == str(ASKER):
+                    asked = service.gate.question(question.question_id)
+                    state = await asked.state()
+                    answers = {each.id: _answer(each) for each in state.questions}
+                    await asked.respond(answers, actor=ASKER, questions_sha256=state.questions_sha256)
             await asyncio.sleep(0.1)
 
     async with asyncio.TaskGroup() as together:
         approving = together.create_task(approve())
         yield
         approving.cancel()
+
+
+def _answer(question: Question) -> bool | str:
+    """What somebody answers who is asked anything."""
+    if question.options:
+        return question.options[0].value
+    return True if question.kind == "confirm" else "as you like"
 
 
 @pytest.mark.parametrize("snippet", [found for found in snippets("python") if not found.declares_tools], ids=str)

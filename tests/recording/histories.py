@@ -27,6 +27,7 @@ from assent.types import DecisionKind
 from tests.conftest import ME, OPERATOR, Service, new_database, open_service
 from tests.recording.card_histories import CARD_PATHS
 from tests.recording.consent_histories import CONSENT_PATHS
+from tests.recording.question_histories import QUESTION_PATHS
 from tests.support import servers
 from tests.support.feishu_service import open_feishu_service
 from tests.support.stepwise import writing
@@ -371,6 +372,7 @@ async def settling(service: Service, directory: str) -> str:
 
 
 PATHS.update(CONSENT_PATHS)
+CARD_PATHS.update(QUESTION_PATHS)
 ALL_PATHS = [*PATHS, *CARD_PATHS]
 
 

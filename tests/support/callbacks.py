@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import CBC
 from hypothesis import strategies as st
 
-from activities.feishu.verifier import Verifier
-from cards import BundleClick, Challenge, Click, Event, ForeignClick, RevokeClick, RulingClick
+from activities.feishu.verifier import Callback, Verifier
+from cards import Challenge
 
 NOW = datetime(2026, 3, 15, 13, 42, tzinfo=UTC)
 
@@ -77,7 +77,7 @@ def signed(body: bytes, *, at: datetime | str = NOW, nonce: str = "nonce", key: 
     }
 
 
-def opened(envelope: Any) -> Challenge | Click | RulingClick | RevokeClick | BundleClick | ForeignClick | Event:
+def opened(envelope: Any) -> Challenge | Callback:
     body = body_of(envelope)
     return SEALED.open(signed(body), body, NOW)
 

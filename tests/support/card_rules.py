@@ -35,7 +35,8 @@ _PROPERTIES = {
         *("tag", "name", "input_type", "rows", "auto_resize", "max_rows", "max_length", "width", "required"),
         *("placeholder", "label", "label_position", "default_value"),
     },
-    "select_static": {"tag", "name", "width", "required", "options", "initial_option"},
+    "select_static": {"tag", "name", "width", "required", "options", "initial_option", "placeholder"},
+    "multi_select_static": {"tag", "name", "width", "required", "options", "placeholder"},
     "select_person": {"tag", "name", "width", "required", "placeholder"},
 }
 

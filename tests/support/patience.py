@@ -12,11 +12,13 @@ from typing import Any
 from temporalio.worker._workflow import _WorkflowWorker
 
 from assent.api import door as remote
-from assent.client import handle
+from assent.client import handle, question
 from assent.temporal import door as temporal_door
+from assent.temporal import questions as temporal_questions
 from assent.temporal import reviews as temporal_reviews
+from assent.temporal import talking
 from workers import api_context as desk
-from workers import approvals_api
+from workers import approvals_api, questions_api
 
 PATIENCE = timedelta(minutes=2)
 """How long a verdict is waited for where there has to be one."""
@@ -28,12 +30,18 @@ _WORKFLOWS_MAY_TAKE = 20
 def be_patient() -> None:
     """In this process; those that it starts keep the limits that they have in production."""
     door, over_http = temporal_door.TemporalDoor, remote.HttpDoor
-    door.state.__defaults__ = door._recall.__defaults__ = (PATIENCE,)
+    door.state.__defaults__ = talking.Talking.recall.__defaults__ = (PATIENCE,)
+    temporal_questions.TemporalQuestions.state.__defaults__ = (PATIENCE,)
+    temporal_questions.TemporalQuestions._open_state.__defaults__ = (PATIENCE,)
     handle.ApprovalHandle.submit.__kwdefaults__ = {"answer_within": PATIENCE}
+    question.QuestionHandle.submit.__kwdefaults__ = {"answer_within": PATIENCE}
     over_http._insist.__kwdefaults__ = {"patience": PATIENCE.total_seconds()}
     for module, limit in (
         (temporal_door, "_OPEN_WITHIN"),
         (temporal_reviews, "_RULED_WITHIN"),
+        (questions_api, "STATE_WITHIN"),
+        (questions_api, "_ANSWER_WITHIN"),
+        (questions_api, "_TAKEN_WITHIN"),
         (desk, "STATE_WITHIN"),
         (approvals_api, "STATE_WITHIN"),
         (approvals_api, "_ANSWER_WITHIN"),

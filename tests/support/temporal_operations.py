@@ -15,8 +15,12 @@ from tests.support.waiting import until
 
 
 async def purge(service: Service, approval_id: str) -> None:
+    """What Temporal's retention does in the end to an approval."""
+    await forget(service, names.approval_workflow(approval_id))
+
+
+async def forget(service: Service, workflow_id: str) -> None:
     """What Temporal's retention does in the end. A busy server may take the order back: it is given again."""
-    workflow_id = names.approval_workflow(approval_id)
     order = DeleteWorkflowExecutionRequest(
         namespace=service.client.namespace, workflow_execution=WorkflowExecution(workflow_id=workflow_id)
     )

@@ -41,6 +41,7 @@ from tests.support import servers
 from tests.support.cards import plan
 from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, open_feishu_service
 from tests.support.ledgers import propose
+from tests.support.questions import WHERE
 from tests.support.waiting import until
 from tests.support.web import TENANT, Web, click_event, sealed, signed
 from workers import longconn
@@ -234,6 +235,24 @@ async def test_what_is_decided_or_was_approved_by_me_waits_for_me_no_longer(
     await handle.decide("approve", actor=APPROVER.within(TENANT), payload_sha256=result, stage="result")
     await handle.outcome()
     assert "Nothing is waiting for you" in await waits(APPROVER)
+
+
+async def test_questions_are_in_every_inbox(feishu: FeishuService, web: Web) -> None:
+    person = Identity(open_id="ou_approver", tenant_key=TENANT)
+    handle = await feishu.service.gate.ask(WHERE, requester=REQUESTER, people=[person], thread_id="thread-q")
+    message_id = await a_message(feishu, "ou_approver")
+    await send(web, written(message_id, "ou_approver"))
+    (answer,) = await answers(feishu, message_id)
+    assert WHERE.prompt in json.dumps(answer["content"], ensure_ascii=False)
+    states = [state async for state in feishu.service.gate.inbox(person, thread_id="thread-q")]
+    assert [getattr(state, "question_id", None) for state in states] == [handle.id]
+    async with web.http("approver") as http:
+        for thread, expected in (("thread-q", [handle.id]), ("another", [])):
+            shown = await http.get("/v1/inbox", params={"actor": "open_id:ou_approver", "thread_id": thread})
+            assert [state["question_id"] for state in shown.json()["questions"]] == expected
+    await handle.cancel()
+    await handle.answer()
+    assert [state async for state in feishu.service.gate.inbox(person, thread_id="thread-q")] == []
 
 
 TWO_OF_THREE = """

@@ -1,0 +1,41 @@
+"""How a question gets its plan; or ends without one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from assent.contracts.answers import QuestionOutcome
+from assent.contracts.asking import QuestionPlan
+from assent.core.questions.answering import look_again
+from assent.core.questions.standing import Ending, Opened, Unopened
+
+
+def open_with(question: Unopened, plan: QuestionPlan, now: datetime) -> Opened:
+    """From here on it can be answered; what came too early is judged first."""
+    opened = Opened(
+        plan=plan,
+        opened_at=now,
+        notes=question.notes,
+        early=question.early,
+        ending=question.ending,
+        expects_cards=bool(plan.addresses) and question.ending is None,
+    )
+    return look_again(opened, now)
+
+
+def end_as_before(question: Unopened, plan: QuestionPlan | None, outcome: QuestionOutcome, now: datetime) -> Opened:
+    """The ledger already knows how this question ended: nobody is asked again."""
+    assert plan is not None, "what has ended was planned"
+    ending = Ending(
+        status=outcome.status,
+        reason=outcome.reason,
+        by=outcome.answered_by,
+        answers=outcome.answers,
+        at=outcome.ended_at or now,
+    )
+    return Opened(plan=plan, opened_at=now, ending=ending, is_recorded=True, notes=question.notes)
+
+
+def resume(question: Opened) -> Opened:
+    """As a new run takes it over from a former one."""
+    return question.model_copy(update={"cards": question.cards.resumed()})

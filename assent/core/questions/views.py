@@ -1,0 +1,130 @@
+"""What a question shows of itself, and what it has the ledger write."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+
+from assent import names
+from assent.contracts.answers import Answer, AnswerVerdict, QuestionOutcome, QuestionStatus
+from assent.contracts.asking import QuestionConclusion, QuestionState
+from assent.contracts.audit import AuditBatch, AuditEntry
+from assent.contracts.decision import VerdictKind
+from assent.contracts.identity import Identity
+from assent.contracts.questions import canonical_questions
+from assent.contracts.signals import VerdictQuestion
+from assent.contracts.weigh import Weighing
+from assent.core.questions.answering import actor_of
+from assent.core.questions.standing import Ending, Opened, Standing, Unopened
+from assent.payload import sha256
+
+_SHARED = ("question_id", "questions", "requester", "asked_by", "reason", "thread_id")
+_PLANNED = ("questions_sha256", "approval_id", "tool", "asked_at", "deadline", "deciders")
+
+
+def state(question: Unopened | Opened) -> QuestionState:
+    """The question as it stands."""
+    told = _told(question)
+    stated = question.plan if isinstance(question, Opened) else question.request
+    known = {name: getattr(stated, name) for name in _SHARED}
+    if isinstance(question, Opened):
+        known |= {name: getattr(question.plan, name) for name in _PLANNED}
+    else:
+        known |= {"questions_sha256": sha256(canonical_questions(question.request.questions)), "is_prepared": False}
+    return QuestionState(
+        status=told.status if told else QuestionStatus.PENDING,
+        answers=told.answers if told else None,
+        answered_by=_answerer(told),
+        ended_because=told.reason if told else None,
+        decisions=question.notes.judged,
+        malformed=question.notes.malformed,
+        **known,
+    )
+
+
+def verdict(question: Unopened | Opened, asked: VerdictQuestion) -> AnswerVerdict:
+    """What became of one sending of one answer."""
+    judged, told = question.notes.verdict_on(asked.event_id), _told(question)
+    if judged is None or (question.ending is not None and told is None):
+        return AnswerVerdict(kind=VerdictKind.RECEIVED)
+    kind = judged.verdict if judged.delivery_id == asked.delivery_id else VerdictKind.DUPLICATE
+    if kind is VerdictKind.FORBIDDEN:
+        return AnswerVerdict(kind=kind)
+    return AnswerVerdict(
+        kind=kind,
+        status=told.status if told else None,
+        answered_by=_answerer(told),
+        reason=judged.problem,
+        flaws=judged.flaws,
+    )
+
+
+def _told(question: Unopened | Opened) -> Ending | None:
+    """How it ended, once the ledger has it."""
+    return question.ending if question.is_recorded else None
+
+
+def _answerer(ending: Ending | None) -> Identity | None:
+    return ending.by if ending and ending.status is QuestionStatus.RESOLVED else None
+
+
+def weighing(question: Opened, given: Answer, now: datetime) -> Weighing:
+    """What is to be asked outside: does whoever answered belong to the chat?"""
+    plan = question.plan
+    actor = actor_of(plan, given)
+    return Weighing(
+        approval_id=names.question_workflow(plan.question_id),
+        chats=plan.deciders.chats_to_ask(actor),
+        actors=(actor,),
+        payload_sha256=plan.questions_sha256,
+        now=now,
+    )
+
+
+# The ledger
+
+
+def has_news(question: Opened) -> bool:
+    """Whether the ledger lacks something."""
+    return bool(question.notes.unwritten)
+
+
+def batch(question: Opened) -> AuditBatch:
+    """What the audit is to be told next."""
+    record = names.question_workflow(question.plan.question_id)
+    return AuditBatch(approval_id=record, entries=question.notes.next_entries)
+
+
+def write(question: Standing, entries: Collection[AuditEntry], now: datetime) -> Standing:
+    """The ledger has these."""
+    return question.model_copy(update={"notes": question.notes.written(entries, now)})
+
+
+def conclude(question: Opened, now: datetime) -> QuestionConclusion:
+    """How it ended, for the record."""
+    ending = question.ending
+    assert ending is not None, "only what has ended is concluded"
+    outcome = QuestionOutcome(
+        question_id=question.plan.question_id,
+        status=ending.status,
+        answers=ending.answers,
+        answered_by=_answerer(ending),
+        reason=ending.reason,
+        questions_sha256=question.plan.questions_sha256,
+        ended_at=ending.at,
+    )
+    return QuestionConclusion(
+        outcome=outcome, entries=question.notes.next_entries, judged=question.notes.judged, closed_at=now
+    )
+
+
+def close(question: Opened, outcome: QuestionOutcome) -> Opened:
+    """The ending that stands is on record: from here on it is told."""
+    ending = Ending(
+        status=outcome.status,
+        reason=outcome.reason,
+        by=outcome.answered_by or (question.ending.by if question.ending else None),
+        answers=outcome.answers,
+        at=outcome.ended_at or question.opened_at,
+    )
+    return question.model_copy(update={"ending": ending, "is_recorded": True})

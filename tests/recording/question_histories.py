@@ -1,0 +1,194 @@
+"""The paths of questions, recorded with those of approvals."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import activities.questions
+from assent import Identity, InvalidRequest, QuestionHandle, names
+from assent.contracts.answers import Answer
+from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService
+from tests.support.questions import ALL, GOOD, SURE, WHERE
+from tests.support.temporal_operations import forget
+from tests.support.waiting import until
+
+QuestionPath = Callable[[FeishuService, Path], Awaitable[str]]
+QUESTION_PATHS: dict[str, QuestionPath] = {}
+
+
+def path(live: QuestionPath) -> QuestionPath:
+    QUESTION_PATHS[live.__name__] = live
+    return live
+
+
+async def ask(feishu: FeishuService, *questions: Any, **more: Any) -> QuestionHandle:
+    asked = {"requester": REQUESTER, **more}
+    return await feishu.service.gate.ask(questions or ALL, **asked)
+
+
+async def said(handle: QuestionHandle, answers: dict[str, Any] | None = None, **more: Any) -> str:
+    fields: dict[str, Any] = {
+        "question_id": handle.id,
+        "questions_sha256": (await handle.state()).questions_sha256,
+        "answers": GOOD if answers is None else answers,
+        "actor": REQUESTER,
+        "event_id": uuid.uuid4().hex,
+        "delivery_id": "1",
+        "received_at": datetime.now(UTC),
+    }
+    return (await handle.submit(Answer(**{**fields, **more}), answer_within=timedelta(minutes=1))).kind.value
+
+
+async def ended(handle: QuestionHandle, status: str) -> str:
+    assert (await handle.answer()).status == status
+    return names.question_workflow(handle.id)
+
+
+@path
+async def question_answered(feishu: FeishuService, _: Path) -> str:
+    handle = await ask(feishu, chat_id="oc_team")
+    message = await feishu.chat.card(names.question_workflow(handle.id))
+    assert await said(handle, {**GOOD, "where": "moon"}) == "invalid"
+    assert await said(handle, actor=APPROVER) == "forbidden"
+    assert await said(handle, message_id=message["message_id"]) == "accepted"
+    return await ended(handle, "resolved")
+
+
+@path
+async def question_answered_early(feishu: FeishuService, _: Path) -> str:
+    """Before its card is there."""
+    await feishu.chat.misbehave({"on": "send", "kind": "5xx"})
+    handle = await ask(feishu, SURE)
+    assert await said(handle, {"sure": True}) == "accepted"
+    await feishu.chat.behave()
+    return await ended(handle, "resolved")
+
+
+@path
+async def question_of_members(feishu: FeishuService, _: Path) -> str:
+    handle = await ask(feishu, WHERE, chat_id="oc_ops", members=True)
+    assert await said(handle, {"where": "staging"}, actor=REQUESTER) == "forbidden"
+    assert await said(handle, {"where": "staging"}, actor=APPROVER) == "accepted"
+    return await ended(handle, "resolved")
+
+
+@path
+async def question_expired(feishu: FeishuService, _: Path) -> str:
+    return await ended(await ask(feishu, SURE, ttl=timedelta(seconds=1)), "expired")
+
+
+@path
+async def question_cancelled(feishu: FeishuService, _: Path) -> str:
+    handle = await ask(feishu, SURE)
+    await handle.cancel("no longer needed", actor=REQUESTER)
+    return await ended(handle, "cancelled")
+
+
+@path
+async def question_undeliverable(feishu: FeishuService, _: Path) -> str:
+    return await ended(await ask(feishu, SURE, chat_id="oc_nowhere"), "cancelled")
+
+
+@path
+async def question_reminded(feishu: FeishuService, _: Path) -> str:
+    kept, activities.questions._WORTH_REMINDING = activities.questions._WORTH_REMINDING, timedelta(0)
+    handle = await ask(feishu, SURE, ttl=timedelta(seconds=8))
+    activities.questions._WORTH_REMINDING = kept
+
+    async def again() -> bool:
+        return len(await feishu.chat.cards(names.question_workflow(handle.id))) == 2
+
+    await until(again)
+    assert await said(handle, {"sure": False}) == "accepted"
+    return await ended(handle, "resolved")
+
+
+@path
+async def question_refused(feishu: FeishuService, _: Path) -> str:
+    question_id = uuid.uuid4().hex
+    try:
+        await ask(feishu, SURE, question_id=question_id, callback_url="https://agent.example/", people=[OTHER_TENANT])
+    except InvalidRequest:
+        return names.question_workflow(question_id)
+    raise AssertionError("it was not refused")
+
+
+OTHER_TENANT = Identity(open_id="ou_foreign", tenant_key="tenant_2")
+
+
+@path
+async def question_as_before(feishu: FeishuService, _: Path) -> str:
+    """Asked again after Temporal has forgotten it."""
+    handle = await ask(feishu, SURE, question_id=uuid.uuid4().hex)
+    assert await said(handle, {"sure": True}) == "accepted"
+    await handle.answer()
+    await forget(feishu.service, names.question_workflow(handle.id))
+    return await ended(await ask(feishu, SURE, question_id=handle.id), "resolved")
+
+
+@path
+async def question_resolved(feishu: FeishuService, _: Path) -> str:
+    """Feishu is asked first whether two ids are one person's."""
+    named = Identity(union_id="on_approver", user_id="u_approver")
+    handle = await ask(feishu, SURE, requester=named)
+    assert await said(handle, {"sure": True}, actor=Identity(open_id="ou_approver")) == "accepted"
+    return await ended(handle, "resolved")
+
+
+async def continuing(feishu: FeishuService) -> tuple[str, str]:
+    """A question whose history grew long, and its first run."""
+    handle = await ask(feishu, WHERE)
+    workflow_id = names.question_workflow(handle.id)
+    client = feishu.service.client
+    first = (await client.get_workflow_handle(workflow_id).describe()).run_id
+    filler = "x" * 3000
+
+    async def continued() -> bool:
+        for _ in range(10):
+            await said(handle, {"where": filler}, actor=APPROVER)
+        return (await client.get_workflow_handle(workflow_id).describe()).run_id != first
+
+    await until(continued)
+    assert await said(handle, {"where": "staging"}) == "accepted"
+    await handle.answer()
+    return workflow_id, str(first)
+
+
+@path
+async def question_continuing_as_new(feishu: FeishuService, _: Path) -> str:
+    return "#".join(await continuing(feishu))
+
+
+@path
+async def question_continued(feishu: FeishuService, _: Path) -> str:
+    return (await continuing(feishu))[0]
+
+
+async def handed_over(feishu: FeishuService) -> tuple[str, str]:
+    handle = await ask(feishu, SURE, callback_url=None)
+    workflow_id = names.question_workflow(handle.id)
+    await feishu.chat.card(workflow_id)
+    await feishu.chat.misbehave({"on": "patch", "kind": "5xx"})
+    assert await said(handle, {"sure": True}) == "accepted"
+    await handle.answer()
+    await feishu.chat.behave()
+    await feishu.chat.final(workflow_id)
+    async for found in feishu.service.client.list_workflows(f'WorkflowType = "{names.SHOW_ANSWERED}"'):
+        if handle.id in found.id:
+            await feishu.service.client.get_workflow_handle(found.id).result()
+            return workflow_id, found.id
+    raise AssertionError("nothing was handed over")
+
+
+@path
+async def question_handed_over(feishu: FeishuService, _: Path) -> str:
+    return (await handed_over(feishu))[0]
+
+
+@path
+async def showing_answered(feishu: FeishuService, _: Path) -> str:
+    return (await handed_over(feishu))[1]

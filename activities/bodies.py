@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
+from activities.asking import Stopwatch
 from assent.content import describe
 from assent.contracts.values import Frozen
 
@@ -34,11 +35,23 @@ class Body:
 
     async def end(self, timeout: timedelta | None = None) -> Any:
         """The value it returned, `Raised`, or `TimedOut` if it takes longer."""
-        done, _ = await asyncio.wait({self._task}, timeout=timeout.total_seconds() if timeout else None)
-        if not done:
-            assert timeout is not None
-            return TimedOut(error=f"the tool did not end within {timeout.total_seconds():g} seconds")
-        return self._task.result()
+        await asyncio.wait({self._task}, timeout=timeout.total_seconds() if timeout else None)
+        return self._ended(timeout)
+
+    async def end_by(self, stopwatch: Stopwatch, timeout: timedelta) -> Any:
+        """The same, where the time does not count for which people are waited for."""
+        while not self._task.done() and (stopwatch.is_held or stopwatch.taken < timeout.total_seconds()):
+            left = None if stopwatch.is_held else timeout.total_seconds() - stopwatch.taken
+            running = asyncio.ensure_future(stopwatch.runs() if stopwatch.is_held else asyncio.sleep(left or 0))
+            await asyncio.wait({self._task, running}, return_when=asyncio.FIRST_COMPLETED)
+            running.cancel()
+        return self._ended(timeout)
+
+    def _ended(self, timeout: timedelta | None) -> Any:
+        if self._task.done():
+            return self._task.result()
+        assert timeout is not None
+        return TimedOut(error=f"the tool did not end within {timeout.total_seconds():g} seconds")
 
 
 async def _guarded(call: Callable[[], Any], *, on_loop: bool) -> Any:

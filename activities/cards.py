@@ -252,7 +252,7 @@ def _is_behind(record: Record, message: Message, card_state: CardState) -> bool:
         )
     if message.slot.kind is MessageKind.RESULT:
         return False
-    return card_state.reviewing or message.shown is not Shown.DECIDED
+    return card_state.reviewing or card_state.asking is not None or message.shown is not Shown.DECIDED
 
 
 def _newest(record: Record, kind: MessageKind) -> int:

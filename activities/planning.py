@@ -98,6 +98,7 @@ class Planner:
             has_probe=manifest.has_probe,
             deadline=asked_at + ttl,
             timeout=manifest.timeout,
+            asks=manifest.asks,
             start_within=settings.start_within,
             heartbeat_timeout=settings.heartbeat_timeout,
             grace=settings.grace,

@@ -113,7 +113,7 @@ class QuestionActivities:
             requester=requester,
             deciders=_deciders(request.call, requester, approvers),
             thread_id=request.thread_id,
-            asked_by=request.asked_by,
+            asked_by=await self._agent(request),
             reason=request.reason,
             asked_at=preparation.now,
             deadline=preparation.deadline,
@@ -124,6 +124,11 @@ class QuestionActivities:
             callback_url=request.callback_url,
             **_of_the_call(request.call),
         )
+
+    async def _agent(self, request: QuestionRequest) -> str | None:
+        """The agent that asks; of a tool's question the one that asked for the call: it does not answer either."""
+        plan = await self._ledger.plan(request.call.approval_id) if request.call else None
+        return plan.asked_by if plan else request.asked_by
 
     def _reminds(self, request: QuestionRequest) -> bool:
         return bool(self._settings.question_remind_after) and request.ttl >= _WORTH_REMINDING

@@ -45,10 +45,17 @@ class CardState(NamedTuple):
     """whether they went elsewhere."""
     deadline: datetime | None = None
     """Until when a result waits to be released."""
+    asking: bool | None = None
+    """Whether the running tool waits for somebody's answer, where that has changed."""
 
     @classmethod
     def of(cls, revision: Revision) -> CardState:
-        return cls(decided=revision.decided, progress=revision.progress, reviewing=revision.reviewing)
+        return cls(
+            decided=revision.decided,
+            progress=revision.progress,
+            reviewing=revision.reviewing,
+            asking=revision.asking,
+        )
 
     @property
     def is_pending(self) -> bool:
@@ -106,6 +113,7 @@ class Showings:
             parameters=await self._parameters(plan) if is_open else None,
             reminder=card_state.reminder,
             grant=record.grant,
+            asking=bool(card_state.asking),
             reviewing=_ended(await self._ledger.attempts_of(plan.approval_id)) if card_state.reviewing else None,
         )
 

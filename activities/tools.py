@@ -6,8 +6,9 @@ import asyncio
 import itertools
 import logging
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NoReturn, TypeVar
@@ -17,6 +18,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError
 
+from activities.asking import CallAsker, Stopwatch
 from activities.bodies import Body, Raised, TimedOut
 from activities.policy import PolicyInForce, effective_now
 from assent import names
@@ -26,6 +28,7 @@ from assent.contracts.plan import Plan
 from assent.contracts.status import Status
 from assent.payload import payload_arguments, sha256
 from assent.policy.rules import objection
+from assent.tools.asking import Asking
 from assent.tools.definition import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolResult
 from ledger import Beginning, ClaimState, Ending, Holder, Ledger, Right, is_refusal
 
@@ -36,6 +39,8 @@ WAIT_LIMIT = timedelta(seconds=10)
 RECORDING_LIMIT = timedelta(seconds=20)
 """How long the ledger is asked again to record an end before that end counts as unknown."""
 PROBE_LIMIT = timedelta(seconds=10)
+SLOTS = 100
+"""How many calls a worker makes at a time."""
 MAX_URL_CHARACTERS = 4000
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
@@ -54,6 +59,8 @@ class ToolActivities:
         self._registry = registry
         self._policy = policy or PolicyInForce(ledger)
         self._late: set[asyncio.Task[None]] = set()
+        self._may_wait: Counter[str] = Counter()
+        """How many tools are at work that may wait for people, by queue."""
 
     async def drain(self, seconds: float) -> None:
         """Wait for bodies that ran out of time, as long as there is time, so that their end is not lost."""
@@ -68,7 +75,8 @@ class ToolActivities:
         """Run one consented call at most once, and say only what is certain of it."""
         async with _heartbeat():
             try:
-                return await _uncancelled(self._execute(named))
+                with self._place_to_wait(named.tool):
+                    return await _uncancelled(self._execute(named))
             except _Refused as refusal:
                 return Report(kind=ReportKind.NOT_BEGUN, reason=str(refusal))
 
@@ -83,7 +91,8 @@ class ToolActivities:
         assert tool.probe is not None, "the manifest says that there is a probe"
         before = await self._ledger.begun(call.consent)
         async with _heartbeat():
-            found = await Body(partial(tool.probe, _context(call, attempt=0), **arguments)).end(PROBE_LIMIT)
+            context = _context(call, attempt=0).asking_with(Asking(why_not="a probe cannot ask"))
+            found = await Body(partial(tool.probe, context, **arguments)).end(PROBE_LIMIT)
         if isinstance(found, Raised | TimedOut):
             return Report(kind=ReportKind.UNKNOWN, reason=f"the probe could not tell: {found.error}")
         try:
@@ -113,8 +122,7 @@ class ToolActivities:
             raise ApplicationError(why, type="NotYet") from None
         if beginning.report is not None:
             return beginning.report
-        body = Body(tool.bound(arguments, _context(call, beginning.attempt)))
-        value = await body.end(call.timeout)
+        body, value = await self._run(tool, arguments, call, beginning.attempt)
         try_again = isinstance(value, Raised | TimedOut) and call.retry_safe and beginning.attempt < call.attempts
         # Where another attempt may follow, the claim stays open: that attempt takes it over, with the same key.
         report = None if try_again else await self._record(call, holder, beginning.attempt, _ending(value))
@@ -126,6 +134,33 @@ class ToolActivities:
             unknown = "the outcome of this attempt is unknown"
             raise ApplicationError(unknown, type="AttemptUnknown", category=ApplicationErrorCategory.BENIGN)
         return report
+
+    async def _run(self, tool: Tool, arguments: dict[str, Any], call: ToolCall, attempt: int) -> tuple[Body, Any]:
+        """Run the body, and say how it ended within its time; what people are asked meanwhile does not count."""
+        context = _context(call, attempt)
+        if not call.asks:
+            body = Body(tool.bound(arguments, context))
+            return body, await body.end(call.timeout)
+        stopwatch = Stopwatch()
+        asker = CallAsker(call, stopwatch)
+        try:
+            body = Body(tool.bound(arguments, context.asking_with(Asking(asker))))
+            return body, await body.end_by(stopwatch, call.timeout)
+        finally:
+            asker.close()
+
+    @contextmanager
+    def _place_to_wait(self, name: str) -> Iterator[None]:
+        """A place for a tool that may wait for people: at most half of all, so that the others go on."""
+        tool, queue = self._registry.tools.get(name), activity.info().task_queue
+        asks = tool is not None and bool(tool.manifest.asks)
+        if asks and self._may_wait[queue] >= SLOTS // 2:
+            raise _later("half of this worker's places are taken by tools that ask")
+        self._may_wait[queue] += asks
+        try:
+            yield
+        finally:
+            self._may_wait[queue] -= asks
 
     async def _check(self, named: PlannedCall) -> tuple[Tool, dict[str, Any], ToolCall, Plan]:
         """Refuse whatever is not, byte for byte, what was shown and approved."""

@@ -32,6 +32,7 @@ from assent.errors import (
     QuotaExceeded,
     Unavailable,
 )
+from assent.tools.asking import AskInterrupted
 from assent.tools.definition import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ __all__ = [
     "ApprovalInterrupted",
     "ApprovalNotFound",
     "Approvers",
+    "AskInterrupted",
     "Assent",
     "AssentError",
     "ConversationBusy",

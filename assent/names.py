@@ -52,6 +52,7 @@ OPEN_QUESTIONS = "open_questions"
 
 DECIDE = "decide"
 ANSWER = "answer"
+ASKING = "asking"
 CANCEL = "cancel"
 SUPERSEDE = "supersede"
 JOIN = "join"

@@ -68,6 +68,8 @@ def ending(showing: Showing, state: str, wording: Wording) -> list[Element]:
     lines = [markdown(wording("line.moved" if moved else f"line.{state}"))]
     if state == "frozen":
         lines.append(markdown(wording("line.frozen_todo")))
+    if state == "running" and showing.asking:
+        lines.append(markdown(wording("line.running_asks")))
     if showing.reviewing and not showing.outcome:
         lines.append(markdown(wording(f"line.reviewing_{showing.reviewing}")))
     if showing.outcome and showing.outcome.withheld:

@@ -62,6 +62,8 @@ class Showing(Frozen):
     """How the call ended, while its result waits to be released."""
     grant: Grant | None = None
     """The remembered decision that stood in for people, or that theirs became; as it stands now."""
+    asking: bool = False
+    """Whether the running tool waits for somebody's answer."""
 
 
 class ResultShowing(Frozen):

@@ -127,7 +127,7 @@ class Orphan(Begun):
 
     @property
     def should_have_ended(self) -> datetime:
-        return self.began_at + self.plan.timeout + self.plan.heartbeat_timeout
+        return self.began_at + self.plan.timeout + self.plan.asks + self.plan.heartbeat_timeout
 
 
 class Untold(Begun):

@@ -318,10 +318,20 @@ def may_judge(agent: Agent, state: State) -> bool:
     return agent.may_decide and state.asked_by != agent.principal
 
 
-def may_see_question(agent: Agent, requester: Identity, asked_by: str | None, deciders: Deciders | None) -> bool:
-    """Whether a question is this agent's own, or one that it may tell the answer of."""
+def may_see_question(
+    agent: Agent,
+    requester: Identity,
+    asked_by: str | None,
+    deciders: Deciders | None,
+    *,
+    is_tools: bool = False,
+) -> bool:
+    """Whether a question is this agent's own, or one that it may tell the answer of.
+
+    is_tools: whether the tool asks of a call that the agent asked for: then the answer is the tool's alone.
+    """
     if asked_by == agent.principal:
-        return agent.speaks_for(requester)
+        return not is_tools and agent.speaks_for(requester)
     if not agent.may_decide:
         return False
     people = [person for group in deciders.groups for person in group.approvers.people] if deciders else []

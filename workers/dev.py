@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from workers.sample_requests import SAMPLES
+from workers.sample_requests import SAMPLE_QUESTIONS, SAMPLES
 from workers.supervisor import Ended, Supervisor, near
 
 _BIN = Path(sys.executable).parent
@@ -135,6 +135,22 @@ class Installation:
                 },
             }
             for sample in SAMPLES
+        ]
+        buttons += [
+            {
+                "label": sample.label,
+                "description": sample.description,
+                "url": f"{self.api}/v1/questions",
+                "headers": {"Authorization": f"Bearer {self.token}"},
+                "body": {
+                    "questions": sample.questions,
+                    "reason": sample.reason,
+                    "requester": {"open_id": "{open_id}"},
+                    "chat_id": "{chat_id}",
+                    "question_id": "{uuid}",
+                },
+            }
+            for sample in SAMPLE_QUESTIONS
         ]
         links = [
             {"label": "Temporal UI", "url": f"http://{_HOUSE}:{self.ui_port}"},

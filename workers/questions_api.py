@@ -213,12 +213,19 @@ async def _visible(context: ApiContext, agent: Agent, question_id: str) -> Quest
     That is the agent that asked, and whoever may tell what the people say who are asked.
     """
     known = await context.reader.question(question_id)
-    if known is not None and not may_see_question(agent, known.requester, known.asked_by, known.deciders):
+    if known is not None and not may_see_question(
+        agent, known.requester, known.asked_by, known.deciders, is_tools=known.tool is not None
+    ):
         raise QuestionNotFound(question_id)
     state = await context.door.questions.state(question_id, STATE_WITHIN)
-    if not may_see_question(agent, state.requester, state.asked_by, state.deciders):
+    if not _sees(agent, state):
         raise QuestionNotFound(question_id)
     return state
+
+
+def _sees(agent: Agent, state: QuestionState) -> bool:
+    is_tools = state.tool is not None
+    return may_see_question(agent, state.requester, state.asked_by, state.deciders, is_tools=is_tools)
 
 
 async def _view(context: ApiContext, state: QuestionState, wait: float = 0) -> QuestionView:

@@ -106,4 +106,70 @@ SAMPLES = (
         {"customer": "ACME Ltd.", "password": "correct horse battery staple"},
         "They asked to be forgotten.",
     ),
+    Sample(
+        "publish_release",
+        {"zh": "发布版本", "en": "Publish a release"},
+        {"zh": "执行途中提问：回答之后继续执行", "en": "It asks while it runs, and goes on with the answer"},
+        {"version": "7.3"},
+        "All tests are green.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class SampleQuestion:
+    """A question that a button of the simulator's page asks."""
+
+    label: dict[str, str]
+    description: dict[str, str]
+    questions: tuple[dict[str, Any], ...]
+    reason: str
+
+
+SAMPLE_QUESTIONS = (
+    SampleQuestion(
+        {"zh": "提问：单选", "en": "Ask for a choice"},
+        {"zh": "点一个按钮即可回答", "en": "Pressing one button answers it"},
+        (
+            {
+                "id": "where",
+                "prompt": "Where should release 7.3 go? / 版本 7.3 发布到哪里？",
+                "kind": "choice",
+                "options": [
+                    {"value": "staging", "label": "Staging / 预发布"},
+                    {"value": "production", "label": "Production / 生产"},
+                ],
+            },
+        ),
+        "The build is ready.",
+    ),
+    SampleQuestion(
+        {"zh": "提问：多选与自填", "en": "Ask several things"},
+        {"zh": "多选、自己的话、文字与是否，一起提交", "en": "Several choices, own words, a text and a yes, together"},
+        (
+            {
+                "id": "parts",
+                "prompt": "Which parts are affected? / 影响哪些部分？",
+                "kind": "choice",
+                "options": [{"value": "web"}, {"value": "api"}, {"value": "jobs", "description": "nightly / 夜间任务"}],
+                "multi_select": True,
+                "allow_input": True,
+            },
+            {
+                "id": "note",
+                "prompt": "What should customers read? / 给客户的说明",
+                "kind": "text",
+                "required": False,
+                "max_length": 80,
+            },
+            {"id": "backup", "prompt": "Is the backup there? / 备份是否已完成？", "kind": "confirm"},
+        ),
+        "The announcement goes out at six.",
+    ),
+    SampleQuestion(
+        {"zh": "提问：文字", "en": "Ask for a text"},
+        {"zh": "用自己的话回答", "en": "It is answered in one's own words"},
+        ({"id": "name", "prompt": "What is the project called? / 项目叫什么？", "kind": "text", "max_length": 20},),
+        "To name the folder.",
+    ),
 )

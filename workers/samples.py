@@ -182,3 +182,22 @@ def _write(name: str, entry: dict[str, Any]) -> int:
 def _read(name: str) -> list[dict[str, Any]]:
     file = _outbox(name)
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()] if file.exists() else []
+
+
+@tool(asks=timedelta(hours=1))
+def publish_release(version: str, ctx: ToolContext) -> dict[str, Any]:
+    """Publish a release, to those whom somebody chooses while it runs.
+
+    Ends `executed`. It declares with `asks` how long its questions may take. Whoever may decide the call answers; the
+    tool's own time does not run meanwhile.
+    """
+    outcome = ctx.ask(
+        {
+            "id": "audience",
+            "prompt": f"Who should get {version}? / {version} 发给谁？",
+            "kind": "choice",
+            "options": [{"value": "testers", "label": "Testers / 测试者"}, {"value": "all", "label": "All / 所有人"}],
+        }
+    )
+    audience = outcome.answers["audience"] if outcome.is_answered else "nobody"
+    return {"version": version, "to": audience, "release": _write("releases", {"version": version, "to": audience})}

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities.tools import ToolActivities
+from activities.tools import SLOTS, ToolActivities
 from assent.settings import Settings
 from assent.tools.definition import Registry
 from ledger import Ledger
@@ -29,6 +29,7 @@ def tool_workers(
             client,
             task_queue=queue,
             activities=[own.execute, own.probe],
+            max_concurrent_activities=SLOTS,
             graceful_shutdown_timeout=_leaving_time(registry),
         )
         for queue in sorted({tool.manifest.queue for tool in registry.tools.values()})
@@ -37,7 +38,8 @@ def tool_workers(
 
 def _leaving_time(registry: Registry) -> timedelta:
     """How long a worker that is told to leave may take to see everything through."""
-    return max((tool.manifest.timeout for tool in registry.tools.values()), default=timedelta(0)) + _RECORDING
+    times = (tool.manifest.timeout + tool.manifest.asks for tool in registry.tools.values())
+    return max(times, default=timedelta(0)) + _RECORDING
 
 
 async def main(settings: Settings) -> None:

@@ -20,13 +20,14 @@ with workflow.unsafe.imports_passed_through():
     from assent.contracts.outcome import Outcome
     from assent.contracts.plan import Plan
     from assent.contracts.prepare import Preparation, Prepared, Resolved, Unknowns
-    from assent.contracts.signals import Supersession, VerdictQuestion, Withdrawal
+    from assent.contracts.signals import CallAsks, Supersession, VerdictQuestion, Withdrawal
     from assent.contracts.state import State
     from assent.contracts.status import Phase, Status
     from assent.core import Asked, Planned, SealedResult, Unplanned
     from assent.steps import PREPARE, RECORD, RELEASE, REMEMBER, RESOLVE
     from assent.temporal import search
     from workflows import calls
+    from workflows.asking import show_asking
     from workflows.bundle_member import BundleMember
     from workflows.deliveries import Deliveries
     from workflows.details import details
@@ -169,9 +170,12 @@ class ApprovalWorkflow:
         call = self._call(approval.state)
         making = asyncio.create_task(calls.make(call, queue=plan.queue, heartbeat=plan.heartbeat_timeout))
         showing = asyncio.create_task(deliveries.show_running(making))
+        asking = asyncio.create_task(show_asking(approval, making)) if plan.asks else None
         found = await making
         approval.becomes(core.write, call.entries, workflow.now())
         await showing
+        if asking is not None:
+            await asking
         probes = 0
         if found.kind is ReportKind.UNKNOWN and plan.has_probe:
             found, probes = await self._probe(approval, found), 1
@@ -310,6 +314,10 @@ class ApprovalWorkflow:
     @workflow.signal(name=names.CARDED, description="Its bundle says on which card it is shown among others.")
     def _on_carded(self, *said: Any) -> None:
         self._hears(core.take_card, read(Carded, said, most=sizes.STANDING))
+
+    @workflow.signal(name=names.ASKING, description="A question of its running tool is open, or no longer.")
+    def _on_asking(self, *said: Any) -> None:
+        self._hears(core.hear_of_question, read(CallAsks, said, most=sizes.STANDING))
 
     def _on_temporal_cancel(self) -> None:
         self._hears(core.withdraw, Withdrawal(reason="cancelled in Temporal"))

@@ -12,6 +12,7 @@ from temporalio.exceptions import TimeoutError as ActivityTimeout
 with workflow.unsafe.imports_passed_through():
     from assent.contracts.execute import Closing, Report, ReportKind, ToolCall
     from assent.steps import CLOSE_CLAIM, EXECUTE, PROBE
+    from workflows.asking import withdraw_questions
     from workflows.steps import HERE, ONCE, TO_RECORD, take, take_on_queue
 
 _PROBE_LIMIT = timedelta(seconds=15)
@@ -19,8 +20,15 @@ _SHORTEST_WAIT = timedelta(seconds=2)
 
 
 async def make(call: ToolCall, *, queue: str, heartbeat: timedelta) -> Report:
-    """Have the call made at most once, and say only what is certain of it."""
-    attempt = call.timeout + TO_RECORD
+    """Have the call made at most once, and say only what is certain of it; what its tool still asks is withdrawn."""
+    report = await _made(call, queue=queue, heartbeat=heartbeat)
+    if call.asks:
+        await withdraw_questions(call)
+    return report
+
+
+async def _made(call: ToolCall, *, queue: str, heartbeat: timedelta) -> Report:
+    attempt = call.timeout + call.asks + TO_RECORD
     try:
         report = await take_on_queue(
             EXECUTE,

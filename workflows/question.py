@@ -23,7 +23,7 @@ with workflow.unsafe.imports_passed_through():
     )
     from assent.contracts.conclude import Announcement
     from assent.contracts.prepare import Resolved, Unknowns
-    from assent.contracts.signals import VerdictQuestion, Withdrawal
+    from assent.contracts.signals import CallAsks, VerdictQuestion, Withdrawal
     from assent.core import questions as core
     from assent.core.questions import Asked, Opened, Unopened
     from assent.steps import DELIVER_QUESTION, PREPARE_QUESTION, RECORD_ANSWER, RESOLVE, WEIGH, WRITE_AUDIT
@@ -75,7 +75,17 @@ class QuestionWorkflow:
             return prepared.outcome
         self._open = core.open_with(self._unopened, prepared.plan, workflow.now())
         self._describe()
+        await self._tell_call(is_open=True)
         return None
+
+    async def _tell_call(self, *, is_open: bool) -> None:
+        """Tell the approval whose running tool asks, if one does: its card says that it waits for an answer."""
+        approval_id = self._question.plan.approval_id
+        if approval_id is None:
+            return
+        handle = workflow.get_external_workflow_handle(names.approval_workflow(approval_id))
+        with contextlib.suppress(ApplicationError):  # it ended meanwhile, and withdraws what is left
+            await handle.signal(names.ASKING, CallAsks(question_id=self._request.question_id, is_open=is_open))
 
     async def _prepare(self) -> QuestionPrepared:
         deadline = workflow.info().start_time + self._request.ttl
@@ -200,6 +210,7 @@ class QuestionWorkflow:
         outcome = recorded.outcome
         self._becomes(core.close, outcome)
         self._show(outcome.status)
+        await self._tell_call(is_open=False)
         if recorded.cards_due:
             await self._hand_over()
         await self._announce(outcome)

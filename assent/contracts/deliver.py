@@ -53,3 +53,5 @@ class Revision(Frozen):
     """How far the approvers have come, while they have not decided."""
     reviewing: bool = False
     """Whether the call has ended and its result waits to be released."""
+    asking: bool | None = None
+    """Whether its running tool waits for somebody's answer, where that has changed."""

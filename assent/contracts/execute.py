@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Self
 
+from assent.contracts.approvers import Deciders
 from assent.contracts.audit import AuditEntry
 from assent.contracts.identity import Identity
 from assent.contracts.permission import Permission
@@ -67,6 +68,8 @@ class PlannedCall(Frozen):
     """The consent whose unknown call an operator wants tried again."""
     approved_by: tuple[Identity, ...] = ()
     """Who let it run."""
+    deciders: Deciders | None = None
+    """Who may decide it, where its tool asks: they answer."""
 
 
 _TERMS = (
@@ -79,11 +82,12 @@ _TERMS = (
     "retry_safe",
     "attempts",
     "timeout",
+    "asks",
     "start_within",
     "permission",
 )
 """What a plan fixes for its call."""
-_SAID = ("consent", "idempotency_key", "tool_call_id", "thread_id", "entries", "retries", "approved_by")
+_SAID = ("consent", "idempotency_key", "tool_call_id", "thread_id", "entries", "retries", "approved_by", "deciders")
 """What stands in no plan, or may be other than there."""
 
 
@@ -102,6 +106,8 @@ class ToolCall(Frozen):
     retry_safe: bool
     attempts: int
     timeout: timedelta
+    asks: timedelta = timedelta(0)
+    """How long people may be waited for beside that, for the answers to the tool's questions."""
     start_within: timedelta
     tool_call_id: str | None = None
     thread_id: str | None = None
@@ -114,6 +120,8 @@ class ToolCall(Frozen):
     """The remembered decision that lets it run: it must still stand when the call begins."""
     approved_by: tuple[Identity, ...] = ()
     """Who let it run."""
+    deciders: Deciders | None = None
+    """Who may decide it, where its tool asks: they answer."""
 
     @classmethod
     def of(cls, plan: Plan, *, consent: str | None = None, **more: Any) -> Self:

@@ -40,6 +40,8 @@ class Manifest(Frozen):
     """How long the probe is asked about a call whose end is unknown."""
     in_flight: timedelta | None = None
     """After this time from its beginning a call can no longer take effect; None: that cannot be said."""
+    asks: timedelta = timedelta(0)
+    """How long all questions together may take that the tool asks while it runs; none, if no time at all."""
     sensitive: tuple[str, ...]
     max_ttl: timedelta | None
     permission: Permission = Permission()

@@ -54,6 +54,8 @@ class Plan(Frozen):
     has_probe: bool
     deadline: datetime
     timeout: timedelta
+    asks: timedelta = timedelta(0)
+    """How long all questions together may take that the tool asks while it runs."""
     start_within: timedelta
     """How long after the decision the call may still begin."""
     heartbeat_timeout: timedelta
@@ -111,7 +113,7 @@ class Plan(Frozen):
     @property
     def open_until(self) -> datetime:
         """When it should have ended, whatever became of it."""
-        at_work = self.start_within + self.timeout * self.attempts
+        at_work = self.start_within + (self.timeout + self.asks) * self.attempts
         return self.deadline + at_work + self.result_ttl + _LEEWAY
 
     @property

@@ -148,5 +148,6 @@ class QuestionRequest(Frozen):
     @property
     def sha256(self) -> str:
         """What tells this request from another one under the same id: all of it but its door."""
-        fields = self.model_dump(mode="json", exclude={"surface", "asked_by", "questions"}, exclude_defaults=True)
+        own = {"surface", "asked_by", "questions", *(("ttl",) if self.call else ())}  # a later attempt has less time
+        fields = self.model_dump(mode="json", exclude=own, exclude_defaults=True)
         return sha256(canonical_json({**fields, "asked": canonical_questions(self.questions)}))

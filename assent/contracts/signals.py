@@ -20,6 +20,13 @@ class Supersession(Frozen):
     by: Id
 
 
+class CallAsks(Frozen):
+    """The *asking* signal of a question to the approval whose running tool asks it: it is open, or no longer."""
+
+    question_id: Id
+    is_open: bool
+
+
 class VerdictQuestion(Frozen):
     """The *verdict* query: what became of that sending of that click?"""
 

@@ -116,6 +116,8 @@ class Planned(Frozen):
     news: int = 0
     """How often something changed that the cards should say."""
     result: SealedResult | None = None
+    questions: tuple[str, ...] = ()
+    """What its running tool asks, while it does."""
     is_indexed: bool = True
     """Whether the ledger knows whom it waits for."""
 

@@ -13,6 +13,7 @@ from assent.contracts.outcome import Outcome
 from assent.contracts.permission import Execution, Fallback
 from assent.contracts.release import UNDECIDED, Release
 from assent.contracts.review import FrozenCall
+from assent.contracts.signals import CallAsks
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Surface
 from assent.core.approval import Approval, Ending, Planned, SealedResult, Unplanned
@@ -35,6 +36,10 @@ _SEALED = {
 
 
 # Before the call
+
+
+_MOST_QUESTIONS = 100
+"""How many open questions of its tool an approval knows of."""
 
 
 def to_remember(approval: Planned, now: datetime) -> Remembering | None:
@@ -68,7 +73,17 @@ def call(approval: Planned, *, tool_call_id: str | None, thread_id: str | None) 
         thread_id=thread_id,
         entries=approval.notes.next_entries,
         approved_by=approval.approved_by,
+        deciders=approval.panel.releasers(approval.plan) if approval.plan.asks else None,
     )
+
+
+def hear_of_question(approval: Approval, asks: CallAsks, now: datetime) -> Approval:
+    """Its running tool asks something, or no longer does."""
+    if not isinstance(approval, Planned):
+        return approval
+    others: tuple[str, ...] = tuple(each for each in approval.questions if each != asks.question_id)
+    known = (*others, asks.question_id)[-_MOST_QUESTIONS:] if asks.is_open else others
+    return approval.model_copy(update={"questions": known})
 
 
 # After it

@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints, overload
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError, create_model
 from pydantic.dataclasses import dataclass
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
@@ -27,6 +27,7 @@ from assent.contracts.presentation import Presentation, Words, placeholders
 from assent.contracts.values import Frozen, Id
 from assent.errors import InvalidTool
 from assent.payload import canonical_json
+from assent.tools.asking import Asked, Asking
 
 _LONGEST = timedelta(days=365)
 """What all attempts of one call may take together: deadlines must stay within the calendar."""
@@ -93,6 +94,26 @@ class ToolContext(Frozen):
     tool_call_id: str | None = None
     thread_id: str | None = None
     attempt: int = 1
+    _asking: Asking = PrivateAttr(default_factory=Asking)
+
+    def ask(self, questions: Asked, *, requester: bool = False) -> Any:
+        """Ask a person one to ten questions, and wait for the `QuestionOutcome`; an `async` tool awaits it.
+
+        Those who may decide the call answer. The tool's own time does not run meanwhile. A later attempt of the same
+        consent gets the answer that was given.
+
+        requester: whether the requester answers instead.
+        """
+        return self._asking.ask(questions, requester=requester)
+
+    def confirm(self, prompt: str, *, requester: bool = False) -> Any:
+        """Ask for a yes; False if somebody says no, or nobody anything in time. An `async` tool awaits it."""
+        return self._asking.confirm(prompt, requester=requester)
+
+    def asking_with(self, asking: Asking) -> ToolContext:
+        """The same, for a call whose tool asks so."""
+        self._asking = asking
+        return self
 
 
 class _Read(NamedTuple):
@@ -179,6 +200,7 @@ def tool(
     probe: Callable[..., Any] | None = None,
     probe_for: timedelta = timedelta(hours=1),
     in_flight: timedelta | None = None,
+    asks: timedelta | None = None,
     sensitive: Iterable[str] = (),
     max_ttl: timedelta | None = None,
     permission: Permission | str | None = None,
@@ -203,6 +225,7 @@ def tool(
     probe: Callable[..., Any] | None = None,
     probe_for: timedelta = timedelta(hours=1),
     in_flight: timedelta | None = None,
+    asks: timedelta | None = None,
     sensitive: Iterable[str] = (),
     max_ttl: timedelta | None = None,
     permission: Permission | str | None = None,
@@ -226,6 +249,7 @@ def tool(
     probe_for: how long it is asked, with growing pauses, before only a person is left to ask.
     in_flight: how long after its beginning a call may still take effect. A probe's "not executed" counts only after
         that; where nothing is said, only once the body is known to have ended.
+    asks: how long all questions together may take that the tool asks with `ToolContext.ask`; else it may ask none.
     sensitive: parameters that are never shown in clear.
     max_ttl: the longest that an approval of this tool may wait.
     permission: whether a person is asked before it runs and before its result is handed over; by default always, and
@@ -255,6 +279,7 @@ def tool(
                     timeout=_bounded(_positive(timeout, "timeout", timedelta(0)), attempts),
                     probe_for=_positive(probe_for, "probe_for", timedelta(0)),
                     in_flight=in_flight if in_flight is None else _positive(in_flight, "in_flight", timedelta(0)),
+                    asks=timedelta(0) if asks is None else _bounded(_positive(asks, "asks", timedelta(0)), attempts),
                     sensitive=tuple(sensitive),
                     max_ttl=max_ttl if max_ttl is None else _positive(max_ttl, "max_ttl", timedelta(0)),
                     permission=_permission(permission, require_execution_approval, require_result_approval),

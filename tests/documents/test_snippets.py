@@ -353,6 +353,7 @@ SAMPLE_ARGUMENTS: dict[str, dict[str, Any]] = {
     "post_update": {"channel": "all-hands", "text": "The lift is working again."},
     "sign_contract": {"customer": "ACME Ltd.", "months": 24},
     "read_payroll": {"department": "Sales"},
+    "publish_release": {"version": "7.3"},
 }
 DEADLY = "migrate_database"
 """The sample that kills its process; it has tests of its own."""
@@ -382,6 +383,18 @@ async def agreed(service: Service, handle: ApprovalHandle, manifest: Manifest) -
 
         seen = await until(result_sha256)
         await handle.decide("approve", actor=people[0], payload_sha256=seen, stage="result")
+    if manifest.asks:
+
+        async def asked() -> str | None:
+            lines = service.gate.questions(status="pending")
+            return next(
+                (line.question_id for line in [each async for each in lines] if line.tool == manifest.name), None
+            )
+
+        question = service.gate.question(await until(asked))
+        shown = await question.state()
+        answers = {each.id: _answer(each) for each in shown.questions}
+        await question.respond(answers, actor=people[0], questions_sha256=shown.questions_sha256)
     return await handle.outcome()
 
 

@@ -225,6 +225,8 @@ def test_the_ports_are_those_that_the_documents_name_unless_others_are_chosen(
     assert place.api == "http://127.0.0.1:8500"
     told = place.environment
     assert told["SIMULATOR_CALLBACK_URL"] == "http://127.0.0.1:8501/feishu/callback"
-    assert {shortcut["url"] for shortcut in json.loads(told["SIMULATOR_SHORTCUTS"])} == {f"{place.api}/v1/approvals"}
+    assert {shortcut["url"] for shortcut in json.loads(told["SIMULATOR_SHORTCUTS"])} == {
+        f"{place.api}/v1/{what}" for what in ("approvals", "questions")
+    }
     monkeypatch.setenv("ASSENT_DEV_API_PORT", "9500")
     assert Installation.of_environment().ports == (7233, 8233, 8400, 9500, 8501)

@@ -192,3 +192,53 @@ async def question_handed_over(feishu: FeishuService, _: Path) -> str:
 @path
 async def showing_answered(feishu: FeishuService, _: Path) -> str:
     return (await handed_over(feishu))[1]
+
+
+async def asking(feishu: FeishuService, directory: Path, tool: str) -> tuple[str, str]:
+    """A call whose tool asks while it runs, and its first question."""
+    handle = await feishu.ask(directory, tool)
+    state = await handle.state()
+    await feishu.chat.card(handle.id)
+    await handle.decide("approve", actor=REQUESTER, payload_sha256=state.payload_sha256)
+    known: list[str] = []
+
+    async def asked() -> str | None:
+        async for line in feishu.service.gate.questions(status="pending"):
+            if line.tool == tool and line.question_id not in known:
+                return line.question_id
+        return None
+
+    async def waits() -> bool:
+        return "waits for an answer" in str(await feishu.chat.card(handle.id))
+
+    for answers in ({"answer": True}, {"answer": False}) if tool == "asks_twice" else ():
+        known.append(await until(asked))
+        await until(waits)
+        assert await said(feishu.service.gate.question(known[-1]), answers) == "accepted"
+    if tool == "asks_in_vain":
+        known.append(await until(asked))
+        await until(waits)
+        (directory / "marks").touch()
+    assert (await handle.outcome()).status == "executed"
+    assert (await feishu.service.gate.question(known[0]).answer()).status in ("resolved", "cancelled")
+    return names.approval_workflow(handle.id), names.question_workflow(known[0])
+
+
+@path
+async def call_that_asks(feishu: FeishuService, directory: Path) -> str:
+    return (await asking(feishu, directory, "asks_twice"))[0]
+
+
+@path
+async def question_of_a_call(feishu: FeishuService, directory: Path) -> str:
+    return (await asking(feishu, directory, "asks_twice"))[1]
+
+
+@path
+async def call_that_asked_in_vain(feishu: FeishuService, directory: Path) -> str:
+    return (await asking(feishu, directory, "asks_in_vain"))[0]
+
+
+@path
+async def question_withdrawn_with_its_call(feishu: FeishuService, directory: Path) -> str:
+    return (await asking(feishu, directory, "asks_in_vain"))[1]

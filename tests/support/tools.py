@@ -364,3 +364,72 @@ def looked_at_on_error(path: str, how: str) -> ToolResult:
     if how == "raise":
         raise RuntimeError("a private matter")
     return ToolResult(ToolOutcome(how), {"said": "a private matter"})
+
+
+# Tools that ask while they run
+
+_WHERE = {"id": "where", "prompt": "Where?", "kind": "choice", "options": [{"value": "staging"}, {"value": "moon"}]}
+
+
+@tool(asks=timedelta(minutes=5), approvers=[LI_LEI, HAN_MEIMEI])
+def asks_where(path: str, ctx: ToolContext) -> ToolResult:
+    """Asks where, then goes there."""
+    outcome = ctx.ask(_WHERE)
+    if not outcome.is_answered:
+        return ToolResult(ToolOutcome.CANCELLED, outcome.status.value)
+    return ToolResult(ToolOutcome.COMPLETED, {"where": outcome.answers["where"], "marks": leave_mark(path)})
+
+
+@tool(asks=timedelta(minutes=5), timeout=timedelta(seconds=1))
+async def asks_twice(path: str, ctx: ToolContext) -> dict[str, Any]:
+    """Asks the same twice, of whoever asked for the call."""
+    said = [await ctx.confirm("Sure?", requester=True) for _ in range(2)]
+    return {"said": said, "marks": leave_mark(path)}
+
+
+@tool(asks=timedelta(minutes=5), retry_safe=True, attempts=3)
+def asks_and_dies(path: str, ctx: ToolContext) -> dict[str, Any]:
+    """Its first attempt ends after the answer, without saying how."""
+    outcome = ctx.ask(_WHERE)
+    if leave_mark(path, f"attempt {ctx.attempt}") == 1:
+        raise RuntimeError("gone")
+    return {"where": outcome.answers["where"], "attempt": ctx.attempt}
+
+
+@tool(asks=timedelta(seconds=1))
+def asks_briefly(path: str, ctx: ToolContext) -> list[str]:
+    """Asks with hardly any time."""
+    return [ctx.ask(_WHERE).status.value for _ in range(2)]
+
+
+@tool(asks=timedelta(minutes=5))
+async def asks_in_vain(path: str, ctx: ToolContext) -> str:
+    """Asks, and does not wait for the answer."""
+    asking = asyncio.ensure_future(ctx.ask(_WHERE))
+    while not Path(path).exists():  # noqa: ASYNC110, ASYNC240 - a test writes it
+        await asyncio.sleep(0.02)
+    asking.cancel()
+    return "done"
+
+
+@tool
+def asks_undeclared(path: str, ctx: ToolContext) -> ToolResult:
+    """May not ask."""
+    try:
+        ctx.confirm("Sure?")
+    except ValueError as refused:
+        return ToolResult(ToolOutcome.BLOCKED, str(refused))
+    return ToolResult(content="asked")
+
+
+def _asking_probe(ctx: ToolContext, path: str) -> ProbeResult:
+    try:
+        return ProbeResult(ProbeAnswer.EXECUTED, ctx.confirm("Did it happen?"))
+    except ValueError as refused:
+        return ProbeResult(ProbeAnswer.EXECUTED, str(refused))
+
+
+@tool(asks=timedelta(minutes=5), probe=_asking_probe)
+def asks_in_its_probe(path: str) -> None:
+    """Raises; its probe would ask."""
+    raise RuntimeError("gone")

@@ -31,6 +31,7 @@ const PATHS = {
   code: "M8.5 7L3.5 12l5 5M15.5 7l5 5-5 5",
   forbid: ["M12 3.5a8.5 8.5 0 1 0 0 17a8.5 8.5 0 1 0 0-17z", "M6 6l12 12"],
   send: ["M20.5 3.5L10.5 13.5", "M20.5 3.5l-6 17-4-7-7-4z"],
+  question: ["M12 3.5a8.5 8.5 0 1 0 0 17a8.5 8.5 0 1 0 0-17z", "M9.5 9.6a2.5 2.5 0 1 1 3.6 2.2c-.8.4-1.1.9-1.1 1.9M12 16.4v.2"],
   dot: "M12 8a4 4 0 1 0 0 8a4 4 0 1 0 0-8z",
 };
 
@@ -40,7 +41,7 @@ export function icon(name, options) {
 
 // Feishu's library has some two thousand tokens; what a token is about shows in its words.
 const TOKENS = [
-  [/forbid|ban|stop/, "forbid"], [/warn|alert|risk/, "warning"], [/error|close|no_|fail/, "error"],
+  [/maybe|question/, "question"], [/forbid|ban|stop/, "forbid"], [/warn|alert|risk/, "warning"], [/error|close|no_|fail/, "error"],
   [/yes|done|succeed|success|check|approval|pass/, "done"], [/time|clock|history|wait|date|calendar/, "clock"],
   [/lock|safe|security|key|privacy/, "lock"], [/robot|bot|ai/, "robot"], [/group|member|team|contacts/, "people"],
   [/person|user|avatar/, "person"], [/file|doc|attachment|bitable|sheet/, "file"], [/image|pic/, "image"],

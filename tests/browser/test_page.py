@@ -2,7 +2,7 @@
 
 Every state of a card is photographed in both languages. The pictures in `docs/cards` are made by
 
-    UPDATE_SCREENSHOTS=1 .venv/bin/python -m pytest tests/browser/test_page.py tests/browser/test_page_permissions.py
+    UPDATE_SCREENSHOTS=1 .venv/bin/python -m pytest tests/browser/test_page*.py
 
 and are to be looked at before they are committed. Without the variable the tests take the same pictures, look whether
 there is something on them, and throw them away. Times differ from run to run, so no pixels are compared.
@@ -29,7 +29,9 @@ PENDING = ("pending-low", "pending-medium", "pending-high", "pending-file")
 FINAL = ("executed", "replayed", "rejected", "failed", "frozen", "expired", "superseded", "cancelled")
 ASKED = ("progress", "editing", "edited", "warned", "result", "withheld", "grant", "notice", "bundle")
 """Of tests/browser/test_page_permissions.py."""
-CARDS = (*PENDING, "running", *FINAL, *ASKED)
+QUESTIONS = ("question-choice", "question-several", "question-text", "question-tool", "question-answered")
+"""Of tests/browser/test_page_questions.py."""
+CARDS = (*PENDING, "running", *FINAL, *ASKED, *QUESTIONS)
 PAGES = [*(f"page.{lang}" for lang in LANGUAGES), *(f"phone-dark.{lang}" for lang in LANGUAGES)]
 
 SAMPLE = {sample.tool: number for number, sample in enumerate(SAMPLES)}

@@ -57,7 +57,7 @@ class RulingClick(Frozen):
         """The ruling that this click makes. Raises UnfitRuling, a ValueError, if it makes none."""
         if self.reason is None:
             raise UnfitRuling("no_reason")
-        if self.payload_hash is not None and not self.payload_hash.isascii():
+        if self.payload_hash is not None and not (self.payload_hash.isascii() and self.payload_hash.isalnum()):
             raise UnfitRuling("wrong_hash")
         return Ruling(
             kind=self.kind,

@@ -126,7 +126,7 @@ async def test_while_people_are_waited_for_the_time_stands_still() -> None:
     assert not ending.done()
     go_on.set()
     assert isinstance(await ending, TimedOut)
-    assert stopwatch.waited >= 0.2
+    assert stopwatch.waited > 0.1
 
 
 @pytest.mark.parametrize("asks", [timedelta(0), timedelta(days=400)])

@@ -19,6 +19,7 @@ from assent.contracts.prepare import Preparation, Prepared
 from assent.contracts.quotas import Limits
 from assent.contracts.recall import Recall, Recalled, RecallKind
 from assent.contracts.release import Release
+from assent.contracts.status import Status
 from assent.errors import InvalidRequest
 from assent.settings import Settings
 from ledger import Ledger
@@ -78,10 +79,18 @@ class ApprovalActivities:
     @activity.defn(name=names.RECORD)
     async def record_ending(self, conclusion: Conclusion) -> Recorded:
         """Put the ending on record, then on the cards; the record stands whatever Feishu does."""
-        outcome = await self._ledger.conclude(conclusion)
+        outcome = await self._ledger.conclude(conclusion, await self._objection(conclusion))
         await learn_people(self._ledger, self._settings, conclusion.judged)
         shown = self._cards is None or await self._cards.finish(outcome.approval_id)
         return Recorded(outcome=outcome, cards_due=not shown)
+
+    async def _objection(self, conclusion: Conclusion) -> str | None:
+        """Why the policy in force no longer lets the agent make the call that was approved, if it does not."""
+        outcome = conclusion.outcome
+        if outcome.status is not Status.APPROVED:
+            return None
+        plan = await self._ledger.plan(outcome.approval_id, outcome.payload_sha256)
+        return await self._planner.objection(plan, outcome.approved_by) if plan is not None else None
 
     @activity.defn(name=names.RELEASE)
     async def release(self, release: Release) -> Report:

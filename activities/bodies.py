@@ -13,6 +13,8 @@ from typing import Any
 from activities.asking import Stopwatch
 from assent.content import describe
 from assent.contracts.values import Frozen
+from assent.hitl.exceptions import HitlAborted, HitlCancelled, HitlTimedOut
+from assent.tools.definition import ToolOutcome, ToolResult
 
 
 class Raised(Frozen):
@@ -64,7 +66,14 @@ async def _guarded(call: Callable[[], Any], *, on_loop: bool) -> Any:
         return value
     # A tool may raise anything, SystemExit too: none of it may take the worker down.
     except BaseException as error:
-        return Raised(error=describe(error))
+        return _raised(error)
+
+
+def _raised(error: BaseException) -> Raised | ToolResult:
+    """What a body ended with that raised. That nobody answered it is no crash: it says that it stopped, and why."""
+    if isinstance(error, HitlCancelled | HitlTimedOut | HitlAborted):
+        return ToolResult(outcome=ToolOutcome.CANCELLED, content=describe(error))
+    return Raised(error=describe(error))
 
 
 def _in_thread(call: Callable[[], Any]) -> asyncio.Future[Any]:
@@ -78,7 +87,7 @@ def _in_thread(call: Callable[[], Any]) -> asyncio.Future[Any]:
         try:
             value = context.run(call)
         except BaseException as raised:
-            value = Raised(error=describe(raised))
+            value = _raised(raised)
         try:
             loop.call_soon_threadsafe(future.set_result, value)
         except RuntimeError:

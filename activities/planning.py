@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from activities.callback_secrets import CallbackSecrets
-from activities.policy import PolicyInForce, effective_by
+from activities.policy import PolicyInForce, effective_by, effective_now
+from assent.agent_calls import refuse_what_cannot_be_consented_to, subject_of, without_result_review
 from assent.arguments import schema
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.approvers import Approvers
@@ -21,7 +22,7 @@ from assent.contracts.request import DEFAULT_TTL, Request, WhenPending
 from assent.errors import InvalidRequest
 from assent.payload import canonical_payload, idempotency_key, scope_key, scope_of, sha256
 from assent.persons import Person
-from assent.policy.rules import Asking, Effective
+from assent.policy.rules import Asking, Effective, objection
 from assent.settings import Settings
 from assent.sizes import EDIT, text_size
 from ledger import Ledger, Twin
@@ -64,13 +65,17 @@ class Planner:
         conversation, chat_is_known = _chat(request, resolved)
         arguments = schema.complete(manifest.parameters, request.arguments)
         payload = canonical_payload(request.tool, arguments)
+        if manifest.is_consent_only:
+            refuse_what_cannot_be_consented_to(payload)
         payload_sha256 = sha256(payload)
         asking = Asking.of(payload, requester, conversation, chat_is_known=chat_is_known)
         effective = await self._effective(manifest, asking)
-        grant = await self._grant(manifest, effective, requester, conversation, payload_sha256, preparation.now)
+        grant = await self._grant(manifest, effective, requester, conversation, payload, preparation.now)
         if grant is not None and grant.scope is Remember.TOOL and not chat_is_known:
             grant, effective = None, effective.model_copy(update={"in_doubt": (*effective.in_doubt, "conversation")})
-        if resolved is None and (unknown := await self._unknowns(request, named, person, effective, chat_is_known)):
+        if resolved is None and (
+            unknown := await self._unknowns(request, payload, named, person, effective, chat_is_known)
+        ):
             raise Unresolved(unknown)
         if person.is_mixed_up:
             raise InvalidRequest("requester: its ids are known to be of two people; name the requester by one of them")
@@ -118,6 +123,9 @@ class Planner:
             escalate_to=effective.escalate_to,
             bundle_id=request.bundle_id,
             presentation=manifest.presentation,
+            is_consent_only=manifest.is_consent_only,
+            tool_call_id=request.tool_call_id,
+            thread_id=request.thread_id,
             **self._of_the_rule(effective),
         )
 
@@ -132,6 +140,8 @@ class Planner:
             raise InvalidRequest(resolved.refused)
         complete = schema.complete(manifest.parameters, arguments)
         payload = canonical_payload(plan.tool, complete)
+        if manifest.is_consent_only:
+            refuse_what_cannot_be_consented_to(payload, before=plan.payload)
         payload_sha256 = sha256(payload)
         if payload_sha256 == plan.payload_sha256:
             raise InvalidRequest("nothing was changed; approve the call as it is")
@@ -144,7 +154,7 @@ class Planner:
         person = await self._ledger.person((resolved.requester if resolved else None) or plan.requester)
         known = _whereabouts(plan, person, resolved)
         effective = await self._effective(manifest, Asking.of(payload, **known))
-        if resolved is None and (unknown := await self._unknowns_of_edit(plan, person, effective)):
+        if resolved is None and (unknown := await self._unknowns_of_edit(plan, payload, person, effective)):
             raise Unresolved(unknown)
         of_the_rule = self._of_the_rule(effective)
         twin = await self._ledger.twin(payload_sha256, self._settings.namespace, plan.requester)
@@ -172,10 +182,28 @@ class Planner:
             }
         )
 
+    async def objection(self, plan: Plan, approved_by: tuple[Identity, ...]) -> str | None:
+        """Why what was planned may no longer be done under the policy in force, if so."""
+        manifest = await self._manifest(plan.tool)
+        if manifest.shown_sha256 != plan.manifest_sha256:
+            return "the tool changed after the call was shown; propose it anew"
+        self._policy.forget()  # what was published a moment ago counts
+        effective = await effective_now(self._ledger, await self._policy.rules(), manifest, plan)
+        if manifest.is_consent_only:
+            permission = without_result_review(effective.permission)
+            effective = effective.model_copy(update={"permission": permission})
+        return objection(plan, effective, approved_by)
+
     # What Feishu must be asked
 
     async def _unknowns(
-        self, request: Request, named: Identity, person: Person, effective: Effective, chat_is_known: bool
+        self,
+        request: Request,
+        payload: str,
+        named: Identity,
+        person: Person,
+        effective: Effective,
+        chat_is_known: bool,
     ) -> Unknowns | None:
         """What the plan depends on, nobody has proved so far, and Feishu can say."""
         is_scoped = request.message_id is not None or request.idempotency_scope is not None
@@ -184,29 +212,31 @@ class Planner:
         in_doubt = frozenset(effective.in_doubt)
         is_one = is_scoped or has_slot or is_excluded
         must_be_proved = (person.standing is None and is_one) or (
-            person.is_unproved and (is_one or await self._asks_who(request.tool, effective))
+            person.is_unproved and (is_one or await self._asks_who(payload, effective))
         )
         asks_who = must_be_proved or person.is_mixed_up or bool(in_doubt - {"conversation"})
         asks_where = not chat_is_known and (request.is_bound_to_chat or "conversation" in in_doubt)
         return self._asked_of_feishu(named if asks_who else None, request.reply_to if asks_where else None)
 
-    async def _unknowns_of_edit(self, plan: Plan, person: Person, effective: Effective) -> Unknowns | None:
+    async def _unknowns_of_edit(
+        self, plan: Plan, payload: str, person: Person, effective: Effective
+    ) -> Unknowns | None:
         in_doubt = frozenset(effective.in_doubt)
         answered = next((each.reply_to for each in plan.addresses if each.reply_to), None)
-        must_be_proved = person.is_unproved and await self._asks_who(plan.tool, effective)
+        must_be_proved = person.is_unproved and await self._asks_who(payload, effective)
         asks_who = must_be_proved or bool(in_doubt - {"conversation"})
         return self._asked_of_feishu(
             plan.requester if asks_who else None, answered if "conversation" in in_doubt else None
         )
 
-    async def _asks_who(self, tool: str, effective: Effective) -> bool:
+    async def _asks_who(self, payload: str, effective: Effective) -> bool:
         """Whether it depends on who asks: what may run, who decides it, or whose remembered decision counts."""
         permission = effective.permission
         stages = effective.approvers.stages
         is_decided = permission.execution is not Execution.AUTO or permission.result is not ResultReview.NEVER
         decides = any(stage.kind is Approvers.Kind.REQUESTER or stage.exclude_requester for stage in stages)
         is_remembered = permission.execution is Execution.ASK_ONCE
-        return (is_decided and decides) or is_remembered or (await self._policy.rules()).ask_who(tool)
+        return (is_decided and decides) or is_remembered or (await self._policy.rules()).ask_who(subject_of(payload))
 
     def _asked_of_feishu(self, requester: Identity | None, message_id: str | None) -> Unknowns | None:
         if not self._settings.feishu_app_id or (requester is None and message_id is None):
@@ -229,6 +259,9 @@ class Planner:
         asks_a_chat = any(stage.kind is Approvers.Kind.CHAT for stage in approvers.stages)
         if asks_a_chat and not self._settings.feishu_app_id:
             raise InvalidRequest("the members of a chat decide this, and this service talks to no Feishu")
+        if manifest.is_consent_only:
+            permission = without_result_review(effective.permission)
+            effective = effective.model_copy(update={"permission": permission})
         widened = tuple(person.within(tenant) for person in effective.escalate_to)
         return effective.model_copy(update={"approvers": approvers, "escalate_to": widened})
 
@@ -252,15 +285,15 @@ class Planner:
         effective: Effective,
         requester: Identity,
         conversation: str | None,
-        payload_sha256: str,
+        payload: str,
         now: datetime,
     ) -> Grant | None:
         """What was decided about this before, where a first decision is enough."""
         if effective.permission.execution is not Execution.ASK_ONCE:
             return None
         return await self._ledger.grant_for(
-            tool=manifest.name,
-            payload_sha256=payload_sha256,
+            tool=subject_of(payload),
+            payload_sha256=sha256(payload),
             conversation=conversation,
             requester=requester,
             manifest_sha256=manifest.shown_sha256,

@@ -11,6 +11,9 @@ OUTBOUND_QUEUE = "assent-outbound"
 TOOLS_QUEUE = "assent-tools"
 """Where a tool runs that names no queue of its own."""
 
+AGENT_CALL = "agent_call"
+"""The built-in tool for calls that an agent makes itself: consent is all there is to it."""
+
 APPROVAL = "Approval"
 FROZEN_REVIEW = "FrozenReview"
 RECORDING = "Recording"

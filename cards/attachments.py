@@ -28,7 +28,7 @@ def _text(plan: Plan, wording: Wording) -> str:
     parts = [
         both(wording("file.title")),
         both(wording("file.note")),
-        section(wording("file.tool"), one_line(plan.tool)),
+        section(wording("file.tool"), one_line(plan.subject)),
         section(wording("file.approval"), one_line(plan.approval_id)),
         section(wording("file.payload"), plan.payload_sha256),
         section(wording("file.warnings"), visible("\n".join(plan.warnings))) if plan.warnings else "",

@@ -45,6 +45,7 @@ _STYLES = {
     "denied": Style("grey", "red", "close_outlined"),
     "executed": Style("green", "green", "done_outlined"),
     "replayed": Style("green", "turquoise", "done_outlined"),
+    "approved": Style("green", "green", "done_outlined"),
     "failed": Style("carmine", "carmine", "close_outlined"),
     "frozen": Style("violet", "violet", "warning_outlined"),
     "rejected": Style("grey", "red", "close_outlined"),
@@ -131,6 +132,7 @@ class _Draft:
         may_approve = self._readable(fitted)
         return [
             *self._warned(),
+            *self._agent_runs(),
             *self._twin(),
             *([*edited(plan.edit, plan, "line.edited", say), {"tag": "hr"}] if plan.edit else []),
             *self._description.elements,
@@ -176,6 +178,11 @@ class _Draft:
             *self._notice(fitted),
             folded_details(self._showing.plan, self._say),
         ]
+
+    def _agent_runs(self) -> list[Element]:
+        """That nothing runs here, and what therefore cannot be promised."""
+        runs = self._showing.plan.is_consent_only
+        return [box([markdown(self._say("line.agent_runs"))], "wathet-50")] if runs else []
 
     def _twin(self) -> list[Element]:
         """That the very same call is frozen, and what that means for this one."""

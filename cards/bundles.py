@@ -47,6 +47,7 @@ _COLORS = {
     "running": "wathet",
     "reviewing": "indigo",
     "executed": "green",
+    "approved": "green",
     "replayed": "turquoise",
     "failed": "carmine",
     "frozen": "violet",

@@ -79,7 +79,7 @@ def risk_tag(risk: Risk, wording: Wording) -> Both:
 
 def _for_the_tool(plan: Plan, value: Element, wording: Wording) -> Element:
     """The button that lets a decision count for whatever else the tool is asked to do here. It always asks back."""
-    tool, how_long = shortened(one_line(plan.tool), _TOOL_CHARACTERS), span(plan.remember_for, wording)
+    tool, how_long = shortened(one_line(plan.subject), _TOOL_CHARACTERS), span(plan.remember_for, wording)
     pressed = button(
         "approve_tool",
         "default",

@@ -22,7 +22,8 @@ def fields_in(plan: Plan, parameters: dict[str, Any] | None) -> list[Field]:
     """The arguments that the card's form can change; none where the tool's schema is not known."""
     if parameters is None:
         return []
-    return fields_of(parameters, argument_values(plan.payload), plan.sensitive)
+    fields = fields_of(parameters, argument_values(plan.payload), plan.sensitive)
+    return [field for field in fields if not (plan.is_consent_only and field.name == "name")]
 
 
 def editing(plan: Plan, fields: list[Field], wording: Wording) -> Editing:

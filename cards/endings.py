@@ -25,6 +25,7 @@ _GROUNDS = {
     "reviewing": "indigo-50",
     "executed": "green-50",
     "replayed": "green-50",
+    "approved": "green-50",
     "failed": "carmine-50",
     "frozen": "violet-50",
 }
@@ -47,7 +48,8 @@ def state_of(showing: Showing) -> str:
     if showing.reviewing:
         return "reviewing"
     if showing.decided:
-        return "rejected" if showing.decided.kind is DecisionKind.REJECT else "running"
+        begun = "approved" if showing.plan.is_consent_only else "running"
+        return "rejected" if showing.decided.kind is DecisionKind.REJECT else begun
     return "replaced" if showing.replaced else "pending"
 
 
@@ -66,6 +68,8 @@ def ending(showing: Showing, state: str, wording: Wording) -> list[Element]:
         return [*told, *changes, *_grant(showing, wording)]
     moved = state == "replaced" and showing.moved
     lines = [markdown(wording("line.moved" if moved else f"line.{state}"))]
+    if state == "approved":
+        lines.append(markdown(wording("line.agent_runs")))
     if state == "frozen":
         lines.append(markdown(wording("line.frozen_todo")))
     if state == "running" and showing.asking:

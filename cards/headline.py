@@ -59,7 +59,7 @@ class Headline(NamedTuple):
 def headline(plan: Plan) -> Headline:
     """What a call is, in one line."""
     arguments, read = arguments_of(plan), plan.presentation
-    name = shortened(one_line(plan.tool), _TOOL_CHARACTERS)
+    name = shortened(one_line(plan.subject), _TOOL_CHARACTERS)
     title = Both(read.title.en, read.title.zh) if read.title else Both(name, name)
     if read.summary:
         values = {each.name: _value(each) for each in arguments}

@@ -145,7 +145,7 @@ def _text(verdict: Verdict, kind: DecisionKind, wording: Wording, name: str | No
 def _accepted(verdict: Verdict, kind: DecisionKind, wording: Wording, stage: Stage) -> Both:
     if stage is Stage.RESULT and kind is not DecisionKind.DELEGATE:
         return wording("toast.withheld" if kind is DecisionKind.REJECT else "toast.released")
-    how = _how_far(verdict)
+    how = "_agent" if verdict.status is Status.APPROVED else _how_far(verdict)
     count = {"approvals": str(verdict.approvals), "needed": str(verdict.needed)} if how == "_more" else {}
     match kind:
         case DecisionKind.APPROVE:

@@ -12,7 +12,7 @@ from assent.contracts.approvers import Deciders
 from assent.contracts.audit import AuditBatch, AuditEntry, AuditEvent
 from assent.contracts.conclude import Conclusion
 from assent.contracts.decision import Decision, Judged, Stage, Verdict, VerdictKind
-from assent.contracts.execute import Closing, ReportKind
+from assent.contracts.execute import Closing, ReportKind, ToolCall
 from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
@@ -26,8 +26,8 @@ from assent.core.executing import concluded
 from assent.core.judging import after_ending, objection, refusal_entry
 from assent.core.panel import Panel
 from assent.core.views import awaited_at_first
-from assent.payload import sha256
-from ledger import audit, awaited, claims, quotas, requesters, results, settlements
+from assent.payload import argument_values, sha256
+from ledger import audit, awaited, claims, grants, quotas, requesters, results, settlements
 from ledger.clock import database_now
 from ledger.engine import Connection, inserted
 from ledger.messages import MessageKind, judged_of, messages_of
@@ -35,7 +35,7 @@ from ledger.open_approvals import IS_OPEN, LIVES_IN, OLDEST_FIRST
 from ledger.results import claim_of, claimed_payload, report
 from ledger.revisions import approval_of, begin_anew, plan_of, standing_plan
 from ledger.schema import ClaimState, approvals, conversations, decisions
-from ledger.statements import Statement, insert
+from ledger.statements import Row, Statement, insert
 
 _conversation = insert(conversations)
 _ADD = Statement(insert(approvals).on_conflict_do_nothing())
@@ -142,7 +142,7 @@ async def register(
     return Prepared(plan=plan, refused=refused)
 
 
-async def conclude(connection: Connection, conclusion: Conclusion) -> Outcome:
+async def conclude(connection: Connection, conclusion: Conclusion, denied: str | None = None) -> Outcome:
     """Record how an approval ended, and return the ending that stands: the first one, whatever is said later.
 
     An ending without an execution closes the claim, so that it stays true; where there is a claim already, the claim
@@ -155,10 +155,11 @@ async def conclude(connection: Connection, conclusion: Conclusion) -> Outcome:
     if row is None or row.outcome is not None:
         await audit.append(connection, outcome.approval_id, conclusion.entries)
         return Outcome.model_validate_json(row.outcome) if row else outcome
-    if outcome.status in _NOT_RUN and row.plan is not None:
-        plan = await plan_of(connection, outcome.approval_id, outcome.payload_sha256) or Plan.model_validate_json(
-            row.plan
-        )
+    plan = await _concluded_plan(connection, row, outcome) if row.plan is not None else None
+    if outcome.status is Status.APPROVED and (why := denied or await _no_consent(connection, plan, conclusion)):
+        conclusion = _refused(conclusion, why)
+        outcome = conclusion.outcome
+    if outcome.status in _NOT_RUN and plan is not None and not plan.is_consent_only:
         closing = Closing(
             approval_id=plan.approval_id,
             consent=plan.approval_id,
@@ -184,6 +185,40 @@ async def conclude(connection: Connection, conclusion: Conclusion) -> Outcome:
     if outcome.status is Status.FROZEN:
         await settlements.note(connection, outcome.approval_id)
     return outcome
+
+
+async def _concluded_plan(connection: Connection, row: Row, outcome: Outcome) -> Plan:
+    found = await plan_of(connection, outcome.approval_id, outcome.payload_sha256)
+    return found or Plan.model_validate_json(row.plan)
+
+
+async def _no_consent(connection: Connection, plan: Plan | None, conclusion: Conclusion) -> str | None:
+    """Why the agent may not make a call itself that is said to be approved; None if it may."""
+    outcome = conclusion.outcome
+    if plan is None or not plan.is_consent_only or not plan.hash_is_true:
+        return "the ledger holds no plan for what was approved"
+    if plan.payload_sha256 != outcome.payload_sha256 or argument_values(plan.payload)["arguments"] != outcome.content:
+        return "what was approved is not what was asked for"
+    needed = 0 if plan.asks_nobody else sum(stage.threshold for stage in plan.approvers.stages)
+    if len(outcome.approved_by) < needed:
+        return f"{len(outcome.approved_by)} of {needed} have approved it"
+    if plan.grant is None or outcome.approved_by:
+        return None
+    return await grants.objection(connection, ToolCall.of(plan), conclusion.closed_at)
+
+
+def _refused(conclusion: Conclusion, why: str) -> Conclusion:
+    """The conclusion that consent does not stand."""
+    outcome = conclusion.outcome.model_copy(update={"status": Status.FAILED, "content": None, "reason": why})
+    entry = AuditEntry(
+        event=AuditEvent.DENY,
+        at=conclusion.closed_at,
+        once="deny:consent",
+        surface=Surface.POLICY,
+        payload_sha256=outcome.payload_sha256,
+        reason=why,
+    )
+    return conclusion.model_copy(update={"outcome": outcome, "entries": (*conclusion.entries, entry)})
 
 
 async def note(connection: Connection, batch: AuditBatch) -> None:
@@ -318,6 +353,7 @@ _SHOWN_ON = {Stage.CALL: (MessageKind.CARD, MessageKind.BUNDLE), Stage.RESULT: (
 _SHOWN = (
     *("request_reason", "asked_by", "payload", "payload_sha256"),
     *("sensitive", "risk", "approvers", "deadline", "permission", "rule", "warnings", "edit"),
+    *("asked_at", "tool_call_id", "thread_id"),
 )
 
 

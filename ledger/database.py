@@ -8,6 +8,7 @@ from collections.abc import Collection, Coroutine, Iterable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from assent import agent_calls
 from assent.client.reader import WaitingQuestion
 from assent.content import Content
 from assent.contracts.address import Address
@@ -33,6 +34,7 @@ from assent.contracts.review import Examination, ReviewRecord, SeenAttempt, Tell
 from assent.contracts.ruling import Ruled, Settlement
 from assent.contracts.state import State
 from assent.contracts.values import Surface
+from assent.names import AGENT_CALL
 from assent.persons import Person
 from ledger import (
     approvals,
@@ -98,6 +100,8 @@ class Ledger:
         await self._engine.write(catalogues.publish, manifests, now)
 
     async def manifest(self, tool: str) -> Manifest | None:
+        if tool == AGENT_CALL:
+            return agent_calls.MANIFEST
         return await self._engine.read(catalogues.manifest_of, tool)
 
     # Approvals
@@ -120,8 +124,12 @@ class Ledger:
         """What was prepared for a request before, if anything was."""
         return await self._engine.write(approvals.stored, request.approval_id, request.sha256)
 
-    async def conclude(self, conclusion: Conclusion) -> Outcome:
-        return await self._sealing(self._engine.write(approvals.conclude, conclusion))
+    async def conclude(self, conclusion: Conclusion, denied: str | None = None) -> Outcome:
+        """Record how an approval ended.
+
+        denied: why the policy no longer allows what the agent was to run itself.
+        """
+        return await self._sealing(self._engine.write(approvals.conclude, conclusion, denied))
 
     async def plan(self, approval_id: str, payload_sha256: str | None = None) -> Plan | None:
         """The plan that stands; or the newest one with that hash."""

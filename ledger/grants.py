@@ -163,7 +163,7 @@ async def objection(connection: Connection, call: ToolCall, now: datetime) -> st
     if why := _ended(grant, now):
         return f"{named} {why}; propose the call anew"
     wanted = Wanted(
-        tool=call.tool,
+        tool=plan.subject,
         payload_sha256=call.payload_sha256,
         conversation=plan.conversation if plan.chat_is_known else None,
         requester=call.requester,
@@ -184,7 +184,7 @@ def _grant(plan: Plan, decision: DecisionKind, remembering: Remembering) -> Gran
     return Grant(
         grant_id=_grant_id(plan, scope, decision),
         scope=scope,
-        tool=plan.tool,
+        tool=plan.subject,
         payload_sha256=None if whole_tool else plan.payload_sha256,
         chat_id=remembering.chat_id if whole_tool else None,
         requester=plan.requester,

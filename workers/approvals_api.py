@@ -18,6 +18,7 @@ from assent.api.wire import (
     AuditTrail,
     BundleView,
     Ending,
+    Me,
     NewApproval,
     NewBundle,
     NewCancellation,
@@ -252,6 +253,12 @@ async def content(approval_id: ApprovalId, context: TheContext, agent: TheAgent)
 async def tools(context: TheContext, agent: TheAgent) -> ToolList:
     """The tools that this token may ask for."""
     return ToolList(tools=tuple(tool for tool in await context.door.tools() if agent.may_ask_for(tool.name)))
+
+
+@router.get("/me", tags=["tools"])
+async def me(agent: TheAgent) -> Me:
+    """Whose token this is."""
+    return Me(name=agent.name, principal=agent.principal)
 
 
 @router.get("/policy", tags=["tools"])

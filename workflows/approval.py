@@ -72,6 +72,8 @@ class ApprovalWorkflow:
         if approval.state.result is None:
             if not await self._agreed(approval, deliveries):
                 return await self._end_undone(approval)
+            if approval.plan.is_consent_only:
+                return await self._end_consented(approval)
             outcome = await self._made(approval, deliveries)
         if (result := approval.state.result) is not None:
             outcome = await self._released(approval, result, deliveries)
@@ -235,6 +237,11 @@ class ApprovalWorkflow:
             known = Report(kind=ReportKind.UNKNOWN, reason=outcome.reason, idempotency_key=outcome.idempotency_key)
             await self._freeze(approval, known)
         return outcome
+
+    async def _end_consented(self, approval: OpenApproval) -> Outcome:
+        """The agent makes the call itself: consent is the outcome, if it still stands when it is put on record."""
+        approval.becomes(core.consent)
+        return await self._end(core.consented(approval.state), after_execution=False)
 
     async def _end(self, outcome: Outcome, *, after_execution: bool) -> Outcome:
         """Put the ending on record, then show it.

@@ -24,6 +24,7 @@ from assent.api.wire import (
     FrozenList,
     GrantList,
     Inbox,
+    Me,
     NewCancellation,
     NewDecision,
     NewRuling,
@@ -77,6 +78,11 @@ class HttpDoor:
         )
         self.questions = HttpQuestions(self._insist, self._polled)
         self._failures = (httpx.TransportError, httpx.DecodingError, TimeoutError)
+
+    may_decide_anything = False
+
+    async def principal(self) -> str:
+        return _read(await self._insist("GET", "/v1/me"), Me).principal
 
     async def request(self, request: Request, *, in_doubt: bool) -> bool:
         try:

@@ -47,6 +47,13 @@ DURATION = WithJsonSchema(
 )
 
 
+class Me(Frozen):
+    """Whose token it is."""
+
+    name: str = Field(description="The token's own name.")
+    principal: str = Field(description="The agent whose token it is; two tokens of one agent have the same.")
+
+
 class NewApproval(Frozen):
     """What an agent asks for. A field that is not known is refused: a misspelt one would be lost in silence."""
 

@@ -50,8 +50,8 @@ EXIT_OF_VERDICT = {
 
 _EPILOG = """\b
 Exit codes:
-  0    done: asked; with --wait executed or replayed; a decision that counts
-       or was received; settled, or being tried again; revoked
+  0    done: asked; with --wait executed, replayed or approved; a decision
+       that counts or was received; settled, or being tried again; revoked
   1    refused, or ended otherwise: rejected, expired, failed, cancelled,
        superseded; a decision that does not count; settled or revoked by
        another already

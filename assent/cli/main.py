@@ -53,7 +53,10 @@ _TAKEN_WITHIN = timedelta(seconds=3)
 """How long a request waits to be seen by a worker before the command says that none has."""
 
 
-_EXIT_OF_STATUS = {None: Exit.DONE, Status.EXECUTED: Exit.DONE, Status.REPLAYED: Exit.DONE, Status.FROZEN: Exit.FROZEN}
+_EXIT_OF_STATUS = {
+    **dict.fromkeys((None, Status.EXECUTED, Status.REPLAYED, Status.APPROVED), Exit.DONE),
+    Status.FROZEN: Exit.FROZEN,
+}
 _EXIT_OF_ERROR: dict[type[Exception], Exit] = {
     InvalidRequest: Exit.USAGE,
     LedgerNeeded: Exit.USAGE,

@@ -12,6 +12,7 @@ import click
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from assent import agent_calls
 from assent.arguments import schema
 from assent.cli import common, tables, typed
 from assent.cli.listings import Listing
@@ -78,7 +79,8 @@ async def _explain(
     rules: Rules | None,
 ) -> common.Answer:
     """Say which rule applies to a call of TOOL and why, and what holds for it."""
-    manifest = next((found for found in await door.manifests() if found.name == tool), None)
+    published = (agent_calls.MANIFEST, *await door.manifests())
+    manifest = next((found for found in published if found.name == tool), None)
     if manifest is None:
         sentence = f"No worker has published a tool named {one_line(repr(tool))}."
         return common.Answer(sentence, {"tool": tool, "known": False}, common.Exit.NOT_FOUND, to_stderr=True)

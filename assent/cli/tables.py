@@ -39,6 +39,7 @@ _STYLES: Mapping[str, str] = {
     "reviewing": "cyan",
     "executed": "green",
     "replayed": "green",
+    "approved": "green",
     "rejected": "red",
     "failed": "red",
     "frozen": "bold magenta",

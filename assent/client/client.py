@@ -231,6 +231,15 @@ class Assent:
         """
         return await self._door.revoke(grant_id, actor=actor, surface=surface, seen_on=seen_on)
 
+    @property
+    def may_decide_anything(self) -> bool:
+        """Whether it is connected to Temporal itself, where whoever asks may decide too."""
+        return self._door.may_decide_anything
+
+    async def principal(self) -> str:
+        """The agent that asks through this client, as the service knows it: whose token it is. None over Temporal."""
+        return await self._door.principal()
+
     async def tools(self) -> list[ToolDescription]:
         """The tools that can be asked for, by name."""
         return await self._door.tools()

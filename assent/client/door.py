@@ -130,6 +130,12 @@ class Door(Protocol):
     def questions(self) -> Questions:
         """The way to questions."""
 
+    may_decide_anything: bool
+    """Whether it leads to Temporal itself: whoever has it is trusted with everything."""
+
+    async def principal(self) -> str:
+        """The agent that asks through it, by the name that the service knows it by; none over Temporal."""
+
     async def request(self, request: Request, *, in_doubt: bool) -> bool:
         """Start an approval, or attach to it. Tells whether it is new.
 

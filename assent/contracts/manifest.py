@@ -47,6 +47,8 @@ class Manifest(Frozen):
     permission: Permission = Permission()
     presentation: Presentation = Presentation()
     """How its calls are read. Consent does not rest on it: what is approved are the arguments."""
+    is_consent_only: bool = False
+    """Whether the agent makes the call itself, so that nothing runs here."""
 
     @property
     def shown_sha256(self) -> str:

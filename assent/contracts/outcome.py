@@ -19,7 +19,8 @@ class Outcome(Frozen):
     approval_id: str
     status: Status
     content: Any = None
-    """The tool's result; for other endings the tool's own words or a neutral sentence."""
+    """The tool's result; of what the agent runs itself, the arguments as they were approved; for other endings the
+    tool's own words or a neutral sentence."""
     authorize_url: str | None = None
     decided_by: Identity | None = None
     reason: str | None = None
@@ -43,5 +44,5 @@ class Outcome(Frozen):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def is_error(self) -> bool:
-        """False for executed and replayed only."""
-        return self.status not in (Status.EXECUTED, Status.REPLAYED)
+        """False for executed, replayed and approved only."""
+        return self.status not in (Status.EXECUTED, Status.REPLAYED, Status.APPROVED)

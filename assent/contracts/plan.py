@@ -13,7 +13,7 @@ from assent.contracts.permission import Execution, Fallback, Permission
 from assent.contracts.policy import Rule
 from assent.contracts.presentation import Presentation
 from assent.contracts.values import Frozen
-from assent.payload import sha256
+from assent.payload import argument_values, sha256
 
 _LEEWAY = timedelta(hours=1)
 """How much longer than its plan allows an approval may count as open."""
@@ -109,12 +109,21 @@ class Plan(Frozen):
     """The bundle whose card shows it among others, if it was asked for together with them."""
     presentation: Presentation = Presentation()
     """How it is read."""
+    is_consent_only: bool = False
+    """Whether the agent makes the call itself: it ends approved, and nothing runs here."""
+    tool_call_id: str | None = None
+    thread_id: str | None = None
 
     @property
     def open_until(self) -> datetime:
         """When it should have ended, whatever became of it."""
         at_work = self.start_within + (self.timeout + self.asks) * self.attempts
         return self.deadline + at_work + self.result_ttl + _LEEWAY
+
+    @property
+    def subject(self) -> str:
+        """The tool by the name that people, rules and remembered decisions know it by."""
+        return f"{self.tool}:{argument_values(self.payload)['name']}" if self.is_consent_only else self.tool
 
     @property
     def asks_nobody(self) -> bool:

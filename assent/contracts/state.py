@@ -69,6 +69,9 @@ class State(Frozen):
     result_deadline: datetime | None = None
     awaited: Awaited | None = None
     """Whom it waits for, while it does."""
+    asked_at: datetime | None = None
+    tool_call_id: str | None = None
+    thread_id: str | None = None
     malformed: int = 0
     """Messages that could not be read and were set aside."""
 

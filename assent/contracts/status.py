@@ -10,6 +10,8 @@ class Status(StrEnum):
 
     EXECUTED = "executed"
     REPLAYED = "replayed"
+    APPROVED = "approved"
+    """The agent may make the call itself. Whether it does, and how often, nobody here knows."""
     REJECTED = "rejected"
     SUPERSEDED = "superseded"
     FROZEN = "frozen"

@@ -20,6 +20,7 @@ from assent.core.approval import Approval, Ending, Planned, SealedResult, Unplan
 from assent.core.deciding import look_again, refuse_late
 from assent.core.judging import audit_entry
 from assent.core.views import awaited
+from assent.payload import argument_values
 
 _STATUS_OF = {
     ReportKind.EXECUTED: Status.EXECUTED,
@@ -63,6 +64,17 @@ def to_remember(approval: Planned, now: datetime) -> Remembering | None:
 def begin(approval: Planned) -> Planned:
     """The call is handed to a worker."""
     return approval.model_copy(update={"phase": Phase.EXECUTING, "is_begun": True})
+
+
+def consent(approval: Planned) -> Planned:
+    """The agent may make the call itself: that is how it ends, once the ledger has it."""
+    return approval.model_copy(update={"ending": Ending(status=Status.APPROVED, by=approval.decided_by)})
+
+
+def consented(approval: Planned) -> Outcome:
+    """The outcome of a call that the agent makes itself: its arguments, as they were approved."""
+    arguments = argument_values(approval.plan.payload)["arguments"]
+    return outcome_of(approval, Status.APPROVED).model_copy(update={"content": arguments})
 
 
 def call(approval: Planned, *, tool_call_id: str | None, thread_id: str | None) -> ToolCall:

@@ -33,6 +33,8 @@ def state(approval: Unplanned | Planned) -> State:
             reason=told.reason if told else None,
             decided_by=approval.decided_by,
             decisions=approval.notes.judged,
+            tool_call_id=request.tool_call_id,
+            thread_id=request.thread_id,
             malformed=approval.notes.malformed,
         )
     plan = approval.plan
@@ -65,6 +67,9 @@ def state(approval: Unplanned | Planned) -> State:
         result_sha256=waiting.content_sha256 if waiting else None,
         result_deadline=waiting.deadline if waiting else None,
         awaited=awaited(approval),
+        asked_at=plan.asked_at,
+        tool_call_id=plan.tool_call_id,
+        thread_id=plan.thread_id,
         malformed=approval.notes.malformed,
     )
 

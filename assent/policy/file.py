@@ -30,6 +30,7 @@ from assent.contracts.request import MAX_TTL
 from assent.contracts.values import Id
 from assent.durations import parse_duration
 from assent.errors import AssentError
+from assent.names import AGENT_CALL
 from assent.policy.conditions import Condition
 
 MAX_BYTES = 256 * 1024
@@ -193,7 +194,9 @@ class WrittenRule(_Strict):
     result_fallback: Fallback | None = None
 
     def is_about(self, tool: str) -> bool:
-        return self.tools is None or any(fnmatchcase(tool, pattern) for pattern in self.tools)
+        """Whether it is about a tool, or about an agent's own, which is named `agent_call:NAME`."""
+        names = (tool, AGENT_CALL) if tool.startswith(f"{AGENT_CALL}:") else (tool,)
+        return self.tools is None or any(fnmatchcase(name, pattern) for name in names for pattern in self.tools)
 
     def leaves_nothing_to(self, later: WrittenRule) -> bool:
         """Whether this one, standing earlier, surely applies wherever the later one would, and not to stop it.

@@ -15,6 +15,7 @@ from assent.contracts.permission import Execution, Fallback, Permission
 from assent.contracts.plan import Plan
 from assent.contracts.policy import Policy, Rule
 from assent.contracts.values import Frozen
+from assent.names import AGENT_CALL
 from assent.payload import sha256
 from assent.policy.conditions import ID_KINDS, Condition, Known, NotEvaluable, NotKnown
 from assent.policy.file import MAX_BYTES, InvalidPolicy, WrittenRule, read
@@ -45,6 +46,11 @@ class Asking(Frozen):
             conversation=conversation,
             chat_is_known=chat_is_known,
         )
+
+    @property
+    def subject(self) -> str:
+        """The tool's name as rules have it: of an agent's own, `agent_call:NAME`."""
+        return f"{AGENT_CALL}:{self.arguments.get('name')}" if self.tool == AGENT_CALL else self.tool
 
     @property
     def unknown(self) -> frozenset[str]:
@@ -132,7 +138,10 @@ class Rules:
         return any(condition is not None and condition.may_take_long for condition in conditions)
 
     def ask_who(self, tool: str) -> bool:
-        """Whether a rule about this tool depends on who asks for it."""
+        """Whether a rule about this tool depends on who asks for it.
+
+        tool: its name, or `agent_call:NAME` of an agent's own.
+        """
         about_it = (rule for rule in self.rules if rule.is_about(tool))
         return any(rule.requesters is not None or (rule.when and rule.when.asks_who) for rule in about_it)
 
@@ -188,8 +197,8 @@ def _trial(rule: WrittenRule, asking: Asking, known: Known) -> Trial:
         return Trial(rule=rule.name, applies=False, why=why)
 
     doubts: dict[str, frozenset[str]] = {}
-    if rule.tools is not None and not rule.is_about(asking.tool):
-        return misses(f"tools: {asking.tool} is none of {', '.join(rule.tools)}")
+    if rule.tools is not None and not rule.is_about(asking.subject):
+        return misses(f"tools: {asking.subject} is none of {', '.join(rule.tools)}")
     if rule.requesters is not None and not _is_one_of(asking.requester, rule.requesters):
         kinds = _telling_apart(asking.requester, rule.requesters)
         if not kinds:

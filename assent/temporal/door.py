@@ -145,6 +145,11 @@ class TemporalDoor:
 
     # Asking
 
+    may_decide_anything = True
+
+    async def principal(self) -> str:
+        return ""
+
     async def request(self, request: Request, *, in_doubt: bool, limits: AgentLimits = NO_LIMITS) -> bool:
         started = await self._start(request, limits)
         if started and in_doubt:

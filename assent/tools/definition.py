@@ -175,6 +175,8 @@ class Registry:
         self.tools: dict[str, Tool] = {}
 
     def add(self, tool: Tool) -> Tool:
+        if tool.name == names.AGENT_CALL:
+            raise InvalidTool(f"tool {tool.name!r}: this name stands for what agents run themselves; give it another")
         if tool.name in self.tools:
             raise InvalidTool(f"tool {tool.name!r} is registered twice; give one of them another name")
         self.tools[tool.name] = tool

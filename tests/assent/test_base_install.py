@@ -18,7 +18,17 @@ from packaging.requirements import Requirement
 from tests.support.environment import ROOT
 from tests.support.http_server import listening
 
-_EXTRAS = ("temporalio", "click", "rich", "jsonschema_rs", "sqlalchemy", "cel", "fastapi", "pydantic_settings")
+_EXTRAS = (
+    "temporalio",
+    "click",
+    "rich",
+    "jsonschema_rs",
+    "sqlalchemy",
+    "cel",
+    "fastapi",
+    "pydantic_settings",
+    "opentelemetry",
+)
 
 
 @pytest.fixture(scope="session")
@@ -133,6 +143,29 @@ def test_what_needs_an_extra_says_which(site: Path, code: str, extra: str) -> No
     said = run(site, code, ok=False).stderr.splitlines()[-1]
     assert said.startswith("assent.errors.MissingExtra: ")
     assert said.endswith(f"which is not installed: pip install 'assent[{extra}]'")
+
+
+_LOOPING = """
+import asyncio
+from assent.hitl import Agent, FileCheckpointer, LocalChannel
+from assent.hitl.testing import ScriptedChannel
+
+async def model(messages, tools):
+    if messages[-1]["role"] == "tool":
+        return messages[-1]["content"]
+    return {"tool_calls": [{"id": "1", "name": "double", "arguments": {"n": 4}}]}
+
+async def double(n: int) -> int:
+    return 2 * n
+
+channel = ScriptedChannel(answers=["approve"])
+agent = Agent(model, [double], channel=channel, thread_id="t", checkpointer=FileCheckpointer("threads"))
+print(asyncio.run(agent.run("double 4"))["content"])
+"""
+
+
+def test_an_agent_loop_runs_with_the_base_alone_and_without_tracing(site: Path) -> None:
+    assert run(site, _LOOPING).stdout == "8\n"
 
 
 def test_the_command_without_its_extra_says_what_to_install(site: Path) -> None:

@@ -64,6 +64,16 @@ async def denied(service: Service, directory: str) -> str:
 
 
 @path
+async def agent_call(service: Service, directory: str) -> str:
+    """The agent makes the call itself: consent is all there is."""
+    call = {"name": "write", "arguments": {"path": f"{directory}/marks"}}
+    handle = await service.gate.request("agent_call", call, requester=ME, tool_call_id="call-1", thread_id="thread-1")
+    edited = {**call, "arguments": {"path": f"{directory}/others"}}
+    assert await say(handle, "edit", arguments=edited) == "accepted"
+    return await ended(handle, "approved")
+
+
+@path
 async def granting(service: Service, directory: str) -> str:
     handle = await ask(service, directory, "ask_once")
     assert await say(handle, "approve") == "accepted"

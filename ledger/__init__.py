@@ -11,6 +11,7 @@ from ledger.reader import Reader
 from ledger.requesters import Twin
 from ledger.reviews import Orphan, Untold
 from ledger.schema import ClaimState
+from ledger.threads import LedgerCheckpointer
 
 __all__ = [
     "Beginning",
@@ -18,6 +19,7 @@ __all__ = [
     "Ending",
     "Holder",
     "Ledger",
+    "LedgerCheckpointer",
     "LedgerError",
     "Message",
     "MessageKind",

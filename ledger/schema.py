@@ -181,6 +181,33 @@ revisions = Table(
 conversations = Table("conversations", metadata, Column("thread_id", Text, primary_key=True))
 """One row to lock per conversation, so that two requests cannot take its slot at once."""
 
+thread_messages = Table(
+    "thread_messages",
+    metadata,
+    Column("thread_id", Text, primary_key=True),
+    Column("n", Integer, primary_key=True),
+    Column("message", Text, nullable=False),
+)
+"""What was said in the threads of agent loops that keep it here."""
+
+thread_calls = Table(
+    "thread_calls",
+    metadata,
+    Column("thread_id", Text, primary_key=True),
+    Column("tool_call_id", Text, primary_key=True),
+    Column("is_begun", Integer, nullable=False),
+)
+"""The calls that those loops have begun."""
+
+thread_holds = Table(
+    "thread_holds",
+    metadata,
+    Column("thread_id", Text, primary_key=True),
+    Column("holder", Text, nullable=False),
+    Column("held_until", Text, nullable=False),
+)
+"""Who runs a thread, and until when nobody else may."""
+
 decisions = Table(
     "decisions",
     metadata,

@@ -97,6 +97,16 @@ SAMPLES = (
         "The release 7.3 needs the new columns.",
     ),
     Sample(
+        "agent_call",
+        {"zh": "智能体自行执行", "en": "The agent runs it"},
+        {
+            "zh": "只征求同意：由智能体自行执行，本服务不参与",
+            "en": "Consent alone: the agent makes the call itself, with its own tool",
+        },
+        {"name": "run_shell", "arguments": {"command": "rm -r build", "cwd": "/srv/site"}},
+        "The old build is in the way.",
+    ),
+    Sample(
         "delete_customer",
         {"zh": "删除客户", "en": "Delete a customer"},
         {

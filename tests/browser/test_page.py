@@ -26,12 +26,12 @@ INVOICE = {"to": "ada@example.com", "amount": "120.00"}
 CUSTOMER = {"customer": "ACME Ltd.", "password": "correct horse battery staple"}
 WHY = "The order 4711 was delivered yesterday, and the customer asked for the invoice."
 PENDING = ("pending-low", "pending-medium", "pending-high", "pending-file")
-FINAL = ("executed", "replayed", "rejected", "failed", "frozen", "expired", "superseded", "cancelled")
+FINAL = ("executed", "replayed", "approved", "rejected", "failed", "frozen", "expired", "superseded", "cancelled")
 ASKED = ("progress", "editing", "edited", "warned", "result", "withheld", "grant", "notice", "bundle")
 """Of tests/browser/test_page_permissions.py."""
 QUESTIONS = ("question-choice", "question-several", "question-text", "question-tool", "question-answered")
 """Of tests/browser/test_page_questions.py."""
-CARDS = (*PENDING, "running", *FINAL, *ASKED, *QUESTIONS)
+CARDS = (*PENDING, "agent-call", "running", *FINAL, *ASKED, *QUESTIONS)
 PAGES = [*(f"page.{lang}" for lang in LANGUAGES), *(f"phone-dark.{lang}" for lang in LANGUAGES)]
 
 SAMPLE = {sample.tool: number for number, sample in enumerate(SAMPLES)}
@@ -321,6 +321,21 @@ async def test_same_call_once_more_says_that_nothing_ran(scene: Scene, album: Al
     await expect(requester.card(second)).to_contain_text("Nothing ran this time.")
     assert second.approval_id not in str(scene.tools.done("invoices"))
     await album.take("replayed", second, "replayed")
+
+
+async def test_what_the_agent_runs_itself_is_consented_to_and_said_to_be_its_own(
+    scene: Scene, album: Album, requester: Seat
+) -> None:
+    _, asked = await scene.press_sample(requester, SAMPLE["agent_call"])
+    await requester.shows(asked, "pending")
+    await expect(requester.card(asked)).to_contain_text("agent_call:run_shell")
+    await expect(requester.card(asked)).to_contain_text("The agent makes this call itself")
+    await album.take("agent-call", asked, "pending")
+    assert await requester.press(asked, APPROVE) == ("success", "Approved. The agent makes the call itself.")
+    await requester.shows(asked, "approved")
+    await expect(requester.card(asked)).to_contain_text("it cannot be promised that it happens at most once")
+    assert await requester.has_no_buttons(asked)
+    await album.take("approved", asked, "approved")
 
 
 HOSTILE = (

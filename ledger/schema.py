@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0013"
+VERSION = "0014"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()

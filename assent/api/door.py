@@ -82,7 +82,7 @@ class HttpDoor:
     may_decide_anything = False
 
     async def principal(self) -> str:
-        return _read(await self._insist("GET", "/v1/me"), Me).principal
+        return read(await self._insist("GET", "/v1/me"), Me).principal
 
     async def request(self, request: Request, *, in_doubt: bool) -> bool:
         try:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from assent.client.client import Assent
 from assent.client.handle import ApprovalHandle
-from assent.contracts.decision import VerdictKind
+from assent.contracts.answers import AnswerVerdict
+from assent.contracts.asking import QuestionState
+from assent.contracts.decision import Verdict, VerdictKind
 from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
 from assent.contracts.request import WhenPending
@@ -25,7 +29,8 @@ from assent.errors import (
     NotAllowed,
     Unavailable,
 )
-from assent.hitl.answers import parse_approve_answer
+from assent.hitl import asked
+from assent.hitl.answers import parse_answer, parse_approve_answer
 from assent.hitl.channel import DEFAULT_TIMEOUT, Asking, WaitingChannel
 from assent.hitl.durable import DurableIds
 from assent.hitl.exceptions import (
@@ -46,7 +51,8 @@ _CANCELLED_WITHIN = 5.0
 
 
 class CheckpointedChannel(WaitingChannel):
-    """Requests that survive the process: `approve` is an approval of `agent_call`, decided as any other.
+    """Requests that survive the process: `approve` is an approval of `agent_call`, decided as any other; `confirm` and
+    `ask` are questions.
 
     gate: the agent's own connection.
     requester: on whose behalf it asks, and who decides unless a rule says otherwise.
@@ -75,27 +81,50 @@ class CheckpointedChannel(WaitingChannel):
         self._actor = actor or requester
         self._chat_id, self._reply_to = chat_id, reply_to
         self._ids = DurableIds(gate, thread_id, requester)
+        self._asked_questions = asked.AskedQuestions(gate, thread_id)
 
     # The host's side
 
     async def answer(self, question_id: str, answer: Any) -> None:
-        """Decide as `actor`, through `host`. An answer that was not offered is refused, and the request stays open."""
-        decided = parse_approve_answer(answer)
-        if self._host is None:
-            raise NotAllowed(
-                "whoever asks does not answer: give the channel a host, a connection with a token that may decide."
-            )
+        """Answer as `actor`, through `host`. What was not offered is refused, and the request stays open."""
         state = await self._open_state(question_id)
+        if isinstance(state, QuestionState):
+            await self._answer_question(question_id, state, answer)
+        else:
+            await self._decide(question_id, state, parse_approve_answer(answer))
+
+    async def _answer_question(self, question_id: str, state: QuestionState, answer: Any) -> None:
+        request = asked.request_of(question_id, state, self.thread_id)
+        given = parse_answer(request, answer)
+        verdict = await self._deciding.question(state.question_id).respond(
+            {asked.CONFIRMED: given} if request.kind is HitlKind.CONFIRM else given,
+            actor=self._actor,
+            questions_sha256=state.questions_sha256,
+        )
+        self._refuse_unless_counted(question_id, verdict)
+
+    async def _decide(self, question_id: str, state: State, decided: ApproveAnswer) -> None:
         arguments = decided.edited_args
         if arguments is not None and state.tool == AGENT_CALL:
             arguments = {**argument_values(state.payload or "{}"), "arguments": arguments}
-        verdict = await self._host.approval(state.approval_id).decide(
+        verdict = await self._deciding.approval(state.approval_id).decide(
             _DECISIONS[decided.decision],
             actor=self._actor,
             payload_sha256=state.payload_sha256,
             reason=decided.reason,
             arguments=arguments,
         )
+        self._refuse_unless_counted(question_id, verdict)
+
+    @property
+    def _deciding(self) -> Assent:
+        if self._host is None:
+            raise NotAllowed(
+                "whoever asks does not answer: give the channel a host, a connection with a token that may decide."
+            )
+        return self._host
+
+    def _refuse_unless_counted(self, question_id: str, verdict: Verdict | AnswerVerdict) -> None:
         match verdict.kind:
             case VerdictKind.ACCEPTED | VerdictKind.DUPLICATE | VerdictKind.RECEIVED:
                 return
@@ -109,33 +138,66 @@ class CheckpointedChannel(WaitingChannel):
     async def cancel(self, question_id: str, reason: str | None = None) -> None:
         """Withdraw the open request."""
         state = await self._open_state(question_id)
-        handle = self._gate.approval(state.approval_id)
-        await handle.cancel(reason)
+        if isinstance(state, QuestionState):
+            question = self._gate.question(state.question_id)
+            await question.cancel(reason)
+            ended: Awaitable[Any] = question.answer()
+        else:
+            approval = self._gate.approval(state.approval_id)
+            await approval.cancel(reason)
+            ended = approval.outcome()
         with suppress(TimeoutError):  # it is on its way, and nobody has to wait for its end
-            async with asyncio.timeout(_CANCELLED_WITHIN):
-                await handle.outcome()
+            await asyncio.wait_for(ended, _CANCELLED_WITHIN)
 
     async def load_pending(self, *question_ids: str) -> HitlRequest | None:
         """The open request of the thread as the service has it, whichever process asked."""
         for question_id in question_ids:
-            state = await self._state_of(await self._ids.of(question_id))
+            durable_id = await self._ids.of(question_id)
+            state = await self._state_of(durable_id)
             if state is not None and _is_open(state):
                 return self._request(question_id, state)
-        async for approval in self._gate.approvals(status=Phase.PENDING):
-            if approval.thread_id != self.thread_id:
-                continue
+            question = await self._asked_questions.state(durable_id) if state is None else None
+            if question is not None and asked.is_open(question):
+                return asked.request_of(question_id, question, self.thread_id)
+        async for approval in self._gate.approvals(status=Phase.PENDING, thread_id=self.thread_id):
             state = await self._state_of(approval.approval_id)
             if state is None or not _is_open(state) or state.tool_call_id is None:
                 continue
             if await self._ids.of(state.tool_call_id) == approval.approval_id:
                 return self._request(state.tool_call_id, state)
+        for question in await self._asked_questions.pending(self._requester):
+            named = await self._name_of(question, question_ids)
+            if named is not None:
+                return asked.request_of(named, question, self.thread_id)
+        return None
+
+    async def _name_of(self, question: QuestionState, call_ids: Sequence[str]) -> str | None:
+        """What a question of this channel is called here: after the call that asks it, or after its own words."""
+        by_calls = (f"{call_id}:{number}" for call_id in call_ids for number in range(1, 11))
+        by_words = (asked.name_of(question.questions, number) for number in range(1, asked.MOST_LIKE_IT + 1))
+        for name in (*by_calls, *by_words):
+            if await self._ids.of(name) == question.question_id:
+                return name
         return None
 
     # Asking
 
+    async def _unnamed(self, kind: HitlKind, payload: dict[str, Any]) -> str:
+        """The same words once more are another question; as long as the former is open, they are that one."""
+        questions = asked.questions_of(kind, payload)
+        for number in range(1, asked.MOST_LIKE_IT + 1):
+            name = asked.name_of(questions, number)
+            state = await self._asked_questions.state(await self._ids.of(name))
+            if state is None or asked.is_open(state):
+                return name
+        return uuid.uuid4().hex
+
     async def _open(self, asking: Asking) -> tuple[HitlRequest, bool]:
+        other = await self.load_pending(asking.question_id)
+        if other is not None and other.question_id != asking.question_id:
+            raise HitlConcurrencyError(f"a request is open already ({other.question_id}); a thread has one at most")
         if asking.kind is not HitlKind.APPROVE:
-            raise InvalidRequest(f"{asking.kind}: this channel asks for approvals; a LocalChannel asks questions too")
+            return await self._open_question(asking)
         call = {"name": asking.payload["tool_name"], "arguments": asking.payload["args"]}
         approval_id = await self._ids.of(asking.question_id)
         known = await self._state_of(approval_id)
@@ -146,6 +208,29 @@ class CheckpointedChannel(WaitingChannel):
             _refuse_another(known, call)
             from_resume = True
         return self._request(asking.question_id, known, asking), from_resume
+
+    async def _open_question(self, asking: Asking) -> tuple[HitlRequest, bool]:
+        state, from_resume = await self._asked_questions.open(
+            await self._ids.of(asking.question_id),
+            asking.kind,
+            asking.payload,
+            asking.seconds,
+            requester=self._requester,
+            chat_id=self._chat_id,
+            reply_to=self._reply_to,
+            reason=_details(asking.payload.get("details")),
+        )
+        now = datetime.now(UTC)
+        standing = asked.request_of(asking.question_id, state, self.thread_id) if state else None
+        request = HitlRequest(
+            question_id=asking.question_id,
+            kind=asking.kind,
+            thread_id=self.thread_id,
+            payload=asking.payload,
+            created_at=standing.created_at if standing else now,
+            deadline=state.deadline if state and state.deadline else now + timedelta(seconds=asking.seconds),
+        )
+        return request, from_resume
 
     async def _asked(self, approval_id: str, asking: Asking, call: dict[str, Any]) -> State | None:
         try:
@@ -173,15 +258,22 @@ class CheckpointedChannel(WaitingChannel):
         return await self._state_of(handle.id)
 
     async def _answer_to(self, request: HitlRequest) -> Any:
-        handle: ApprovalHandle = self._gate.approval(await self._ids.of(request.question_id))
+        durable_id = await self._ids.of(request.question_id)
+        if request.kind is not HitlKind.APPROVE:
+            return await self._asked_questions.answer_to(durable_id, request)
+        handle: ApprovalHandle = self._gate.approval(durable_id)
         return _answer(await handle.outcome(), (request.deadline - request.created_at).total_seconds())
 
     # What the service knows
 
-    async def _open_state(self, question_id: str) -> State:
-        state = await self._state_of(await self._ids.of(question_id))
+    async def _open_state(self, question_id: str) -> State | QuestionState:
+        durable_id = await self._ids.of(question_id)
+        state = await self._state_of(durable_id)
         if state is not None and _is_open(state):
             return state
+        question = await self._asked_questions.state(durable_id) if state is None else None
+        if question is not None and asked.is_open(question):
+            return question
         other = await self.load_pending()
         if other is not None and other.question_id != question_id:
             raise HitlStaleAnswer(f"{question_id!r} is not the request that is open; it changed nothing")

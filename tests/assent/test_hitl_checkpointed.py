@@ -142,6 +142,61 @@ async def test_another_process_attaches_and_gets_the_one_answer(gates: dict[str,
     assert await second.load_pending("call-1") is None
 
 
+COLOUR = {"id": "colour", "prompt": "Which?", "kind": "choice", "options": [{"value": "red"}, {"value": "blue"}]}
+
+
+async def test_questions_are_asked_through_the_service_and_answered_as_offered(gates: dict[str, Any]) -> None:
+    asking = channel(gates)
+    answering = asyncio.create_task(asking.ask([COLOUR]))
+    request = await opened(asking)
+    with pytest.raises(InvalidRequest):
+        await asking.answer(request.question_id, {"colour": "green"})
+    await asking.answer(request.question_id, {"colour": "red"})
+    assert await answering == {"colour": "red"}
+    confirming = asyncio.create_task(asking.confirm("Sure?", details="because", timeout=600))
+    request = await opened(asking)
+    assert (request.kind, request.payload) == ("confirm", {"prompt": "Sure?", "details": "because"})
+    await asking.answer(request.question_id, False)
+    assert await confirming is False
+    with pytest.raises(HitlNoPendingRequest):
+        await asking.answer(request.question_id, True)
+
+
+async def test_a_question_survives_its_process_and_the_same_words_again_are_another(gates: dict[str, Any]) -> None:
+    first = channel(gates)
+    await detached(asyncio.create_task(first.confirm("Sure?")), first)
+    second = channel(gates, first.thread_id)
+    confirming = asyncio.create_task(second.confirm("Sure?"))
+    request = await opened(second)
+    pending = await until(channel(gates, first.thread_id).load_pending)
+    assert (pending.question_id, pending.kind) == (request.question_id, "confirm")
+    await first.answer(request.question_id, True)
+    assert await confirming is True
+    again = asyncio.create_task(second.confirm("Sure?"))
+    other = await opened(second)
+    assert other.question_id != request.question_id
+    await second.cancel(other.question_id, "enough")
+    with pytest.raises(HitlCancelled) as ended:
+        await again
+    assert ended.value.reason == "enough"
+
+
+async def test_a_question_runs_out_of_time_while_nobody_waits(gates: dict[str, Any]) -> None:
+    asking = channel(gates, default_timeout=1.0)
+    waiting = asyncio.create_task(asking.confirm("Sure?"))
+    request = await opened(asking)
+    asking.interrupt(HitlDetached())
+    with pytest.raises(HitlDetached):
+        await waiting
+
+    async def is_gone() -> bool:
+        return await asking.load_pending(request.question_id) is None
+
+    await until(is_gone)
+    with pytest.raises(HitlNoPendingRequest):
+        await asking.answer(request.question_id, True)
+
+
 async def test_the_open_request_is_found_by_its_thread_alone(gates: dict[str, Any]) -> None:
     first = channel(gates)
     await detached(asyncio.create_task(first.approve("bash", "call-1", {"cmd": "ls"})), first)

@@ -9,18 +9,21 @@ from temporalio import activity
 from activities.cards import later
 from activities.feishu.client import Feishu
 from activities.feishu.errors import FeishuRefused, FeishuUnavailable
+from activities.links import chat_url
 from activities.memberships import learn_members
 from assent.client.reader import WaitingQuestion
 from assent.contracts.address import Address
 from assent.contracts.asking import QuestionPlan
+from assent.contracts.decision import Stage
 from assent.contracts.identity import Identity
 from assent.contracts.inbox import Enquiry
 from assent.names import REPLY_INBOX, inbox_reply_workflow
 from assent.payload import sha256
 from assent.settings import Settings
 from cards import Wording
-from cards.inbox import MOST_LISTED, Waiting, inbox_card
+from cards.inbox import MOST_LISTED, Place, Waiting, inbox_card
 from ledger import Ledger, awaited
+from ledger.messages import MessageKind, Record
 
 _PAGE, _MOST_COUNTED = 200, 1000
 """How many are looked at at once, and how many are counted."""
@@ -69,5 +72,17 @@ class InboxActivities:
         if isinstance(waits, WaitingQuestion):
             record = await self._ledger.question_record(waits.question_id)
             return record.plan if record else None
-        plan = await self._ledger.plan(waits.approval_id)
-        return Waiting(plan, waits.awaited.subject) if plan else None
+        found, subject = await self._ledger.record(waits.approval_id), waits.awaited.subject
+        return Waiting(found.plan, subject, await self._place(found, subject)) if found else None
+
+    async def _place(self, record: Record, subject: Stage) -> Place | None:
+        """The group that has its newest card; None where that is private, and so where the answer goes, or unknown."""
+        kind = MessageKind.RESULT if subject is Stage.RESULT else MessageKind.CARD
+        cards = [each for each in record.messages if each.slot.kind is kind and each.chat_id]
+        newest = max(cards, key=lambda each: each.slot.generation, default=None)
+        if newest is None or newest.chat_id is None:
+            return None
+        chat = await self._feishu.chat(newest.chat_id)
+        if chat.is_private:
+            return None
+        return Place(chat.name or newest.chat_id, chat_url(self._settings.feishu_domain, newest.chat_id))

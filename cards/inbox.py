@@ -8,16 +8,27 @@ from typing import NamedTuple
 from assent.contracts.asking import QuestionPlan
 from assent.contracts.decision import Stage
 from assent.contracts.plan import Plan
+from assent.safe import markdown as escaped
 from assent.safe import one_line, shortened
 from cards.elements import Element, box, div, local_time, markdown, plain, row, to_json
 from cards.framing import framed
 from cards.headline import cut, headline
-from cards.people import deadline_row, named
+from cards.people import named
+from cards.safe import web_address
 from cards.wording import Both, Wording
 
 MOST_LISTED = 10
 """How many are listed: a person reads no more, and a card holds no more elements."""
-_TOOL_CHARACTERS = 120
+_TOOL_CHARACTERS, _CHAT_CHARACTERS, _LONGEST_LINK = 60, 40, 120
+
+
+class Place(NamedTuple):
+    """Where a card is."""
+
+    chat: str
+    """What the chat is called."""
+    url: str | None
+    """What opens it."""
 
 
 class Waiting(NamedTuple):
@@ -26,6 +37,8 @@ class Waiting(NamedTuple):
     plan: Plan
     stage: Stage
     """Whether the call waits, or its result."""
+    place: Place | None = None
+    """Where its card is, unless it is in the chat that is answered."""
 
 
 def inbox_card(waiting: Sequence[Waiting | QuestionPlan], more: int, wording: Wording) -> str:
@@ -67,7 +80,19 @@ def _listed(waiting: Waiting, wording: Wording) -> Element:
     title, about = cut(head.title, _TOOL_CHARACTERS), head.about
     what = wording("inbox.result", call=title) if waiting.stage is Stage.RESULT else title
     rows = [div(what), *([div(about, text_color="grey")] if about.en else [])]
-    rows.append(row(wording("card.asked_by"), markdown(named(plan.requester))))
+    person = named(plan.requester)
     if waiting.stage is Stage.CALL:
-        rows.append(deadline_row(plan.deadline, wording))
-    return box([*rows, div(wording(f"risk.{plan.risk}"), text_color="grey")], "grey-50")
+        rows.append(markdown(wording("inbox.asked_until", person=person, time=local_time(plan.deadline))))
+    else:
+        rows.append(markdown(wording("inbox.asked", person=person)))
+    if waiting.place is not None:
+        rows.append(markdown(wording("inbox.in_chat", chat=_linked(waiting.place))))
+    rows.append(div(wording(f"risk.{plan.risk}"), text_color="grey"))
+    return box(rows, "grey-50")
+
+
+def _linked(place: Place) -> str:
+    """A chat by its name, which opens it where an address does."""
+    name = escaped(shortened(one_line(place.chat), _CHAT_CHARACTERS))
+    found = web_address(place.url) if place.url else None
+    return f"[{name}]({found[0]})" if found and len(found[0]) <= _LONGEST_LINK else name

@@ -6,7 +6,7 @@ import asyncio
 import json
 import mimetypes
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
@@ -20,7 +20,7 @@ from simulator.clicks import CannotClick, Click, click, settle
 from simulator.delivery import Courier
 from simulator.faults import Fault
 from simulator.longconn import Hub
-from simulator.post import NoAnswer, Poster
+from simulator.post import Answered, NoAnswer, Poster
 from simulator.settings import BadSettings, require_loopback
 from simulator.state import Message, Simulator, compact
 
@@ -143,7 +143,11 @@ async def links(request: Request) -> list[dict[str, Any]]:
 async def shortcuts(request: Request) -> list[dict[str, Any]]:
     """What can be pressed, without the addresses and secrets behind it."""
     return [
-        {"label": shortcut.get("label"), "description": shortcut.get("description")}
+        {
+            "label": shortcut.get("label"),
+            "description": shortcut.get("description"),
+            **({"endings": shortcut.get("endings", {})} if "follow" in shortcut else {}),
+        }
         for shortcut in _simulator(request).settings.shortcuts
     ]
 
@@ -156,19 +160,44 @@ class Press(BaseModel):
 @router.post("/shortcuts/{index}")
 async def press(request: Request, index: int, asked: Press) -> dict[str, Any]:
     """POST a shortcut's body to its address."""
+    return await _file(_shortcut(request, index), _words(asked))
+
+
+@router.get("/shortcuts/{index}/followed/{uuid}")
+async def followed(request: Request, index: int, uuid: str) -> dict[str, Any]:
+    """What became of what a shortcut filed, where it says how to ask."""
+    shortcut = _shortcut(request, index)
+    if not uuid.isalnum() or "follow" not in shortcut:
+        raise HTTPException(404, "nothing to follow")
+    url = str(shortcut["follow"]).replace("{uuid}", uuid)
+    return await _answered(url, lambda poster: poster.get(url, shortcut.get("headers", {})))
+
+
+def _shortcut(request: Request, index: int) -> dict[str, Any]:
     known = _simulator(request).settings.shortcuts
     if not 0 <= index < len(known):
         raise HTTPException(404, "no such shortcut")
-    shortcut = known[index]
-    words = {"{open_id}": asked.open_id, "{chat_id}": asked.chat_id, "{uuid}": secrets.token_hex(16)}
-    body = compact(_filled(shortcut.get("body", {}), words)).encode()
-    headers = {"content-type": "application/json", **shortcut.get("headers", {})}
+    return known[index]
+
+
+def _words(asked: Press) -> dict[str, str]:
+    return {"{open_id}": asked.open_id, "{chat_id}": asked.chat_id, "{uuid}": secrets.token_hex(16)}
+
+
+async def _file(offered: dict[str, Any], words: dict[str, Any]) -> dict[str, Any]:
+    url, body = str(offered["url"]), compact(_filled(offered.get("body", {}), words)).encode()
+    headers = {"content-type": "application/json", **offered.get("headers", {})}
+    said = await _answered(url, lambda poster: poster.post(url, body, headers))
+    return {**said, "uuid": words["{uuid}"]}
+
+
+async def _answered(url: str, ask: Callable[[Poster], Awaitable[Answered]]) -> dict[str, Any]:
     poster = Poster()
     try:
         async with asyncio.timeout(_SHORTCUT_SECONDS):
-            answer = await poster.post(str(shortcut["url"]), body, headers)
+            answer = await ask(poster)
     except (NoAnswer, TimeoutError) as error:
-        raise HTTPException(502, f"{shortcut['url']} does not answer: {error}") from error
+        raise HTTPException(502, f"{url} does not answer: {error}") from error
     finally:
         poster.close()
     try:
@@ -178,10 +207,74 @@ async def press(request: Request, index: int, asked: Press) -> dict[str, Any]:
     return {"status": answer.status, "body": said}
 
 
-def _filled(value: Any, words: dict[str, str]) -> Any:
+class Call(Press):
+    model_config = ConfigDict(extra="forbid")
+
+    tool: str
+    arguments: dict[str, Any]
+
+
+@router.get("/tools")
+async def tools(request: Request) -> list[dict[str, Any]]:
+    """What can be asked for by filling in a form; nothing where nobody says so."""
+    catalogue = _simulator(request).settings.catalogue
+    if catalogue is None:
+        return []
+    url = str(catalogue["list"])
+    answer = await _answered(url, lambda poster: poster.get(url, catalogue.get("headers", {})))
+    found = answer["body"].get("tools") if isinstance(answer["body"], dict) else None
+    shown = ("name", "description", "parameters")
+    return [{key: tool.get(key) for key in shown} for tool in found or [] if isinstance(tool, dict)]
+
+
+@router.post("/tools")
+async def ask(request: Request, asked: Call) -> dict[str, Any]:
+    """Ask for a call that somebody filled in."""
+    catalogue = _simulator(request).settings.catalogue
+    if catalogue is None:
+        raise HTTPException(404, "nobody says what can be asked for")
+    return await _file(catalogue, {**_words(asked), "{tool}": asked.tool, "{arguments}": asked.arguments})
+
+
+class Saying(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    open_id: str
+    text: str = Field(min_length=1, max_length=4000)
+
+
+@router.post("/say")
+async def say(request: Request, asked: Saying) -> dict[str, Any]:
+    """Write to the bot in private, as a person does: the app is told of it as of any message."""
+    simulator, settings = _simulator(request), _simulator(request).settings
+    person = people.find("open_id", asked.open_id)
+    if person is None:
+        raise HTTPException(404, "nobody is called so")
+    chat = simulator.private_chat(person)
+    message = simulator.add_message(chat, "text", {"text": asked.text}, sender=person.open_id)
+    sender = {
+        "sender_id": {kind: person.id(kind) for kind in people.ID_KINDS},
+        "sender_type": "user",
+        "tenant_key": settings.tenant_key,
+    }
+    said = {
+        "message_id": message.message_id,
+        "create_time": str(message.created_at),
+        "chat_id": chat.chat_id,
+        "chat_type": "p2p",
+        "message_type": "text",
+        "content": compact({"text": asked.text}),
+    }
+    event = Event(event_type="im.message.receive_v1", event={"sender": sender, "message": said}, attempts=3)
+    return {"message_id": message.message_id, **await events(request, event)}
+
+
+def _filled(value: Any, words: dict[str, Any]) -> Any:
     if isinstance(value, str):
+        if value in words:
+            return words[value]
         for placeholder, word in words.items():
-            value = value.replace(placeholder, word)
+            value = value.replace(placeholder, word) if isinstance(word, str) else value
         return value
     if isinstance(value, dict):
         return {key: _filled(each, words) for key, each in value.items()}

@@ -239,6 +239,21 @@ def members(call: Call) -> dict[str, Any]:
     return {"items": items, "page_token": page_token, "has_more": more, "member_total": len(inside)}
 
 
+def bot_information(call: Call) -> Response:
+    """Unlike the others, this answer has what it tells beside the code, not under `data`."""
+    bot = {"activate_status": 2, "app_name": "Assent", "avatar_url": "", "ip_white_list": [], "open_id": "ou_bot"}
+    return JSONResponse({"code": 0, "msg": "ok", "bot": bot})
+
+
+def tenant_information(call: Call) -> dict[str, Any]:
+    return {"tenant": {"name": "示例公司", "display_id": "F1", "tenant_key": call.simulator.settings.tenant_key}}
+
+
+def granted_scopes(_: Call) -> dict[str, Any]:
+    """Every scope that the platform's documentation names for what is simulated here."""
+    return {"scopes": [{"scope_name": name, "grant_status": 1, "scope_type": "tenant"} for name in SCOPES]}
+
+
 def chat_information(call: Call) -> dict[str, Any]:
     chat = _chat(call)
     return {
@@ -290,6 +305,11 @@ def _whole_number(said: str) -> int:
     return int(said)
 
 
+SCOPES = (
+    *("im:message", "im:message:send_as_bot", "im:resource", "im:chat.members:read", "im:chat:readonly"),
+    *("im:message.p2p_msg:readonly", "contact:contact.base:readonly", "contact:user.base:readonly"),
+)
+
 router = APIRouter()
 _im = "/im/v1/messages"
 for _method, _path, _endpoint in (
@@ -301,6 +321,9 @@ for _method, _path, _endpoint in (
     ("GET", f"{_im}/{{message_id}}/resources/{{file_key}}", endpoint("download", download)),
     ("POST", "/im/v1/files", endpoint("upload", upload)),
     ("GET", "/contact/v3/users/{user_id}", endpoint("users", user)),
+    ("GET", "/bot/v3/info", endpoint("bot", bot_information)),
+    ("GET", "/tenant/v2/tenant/query", endpoint("tenant", tenant_information)),
+    ("GET", "/application/v6/scopes", endpoint("scopes", granted_scopes)),
     ("GET", "/im/v1/chats/{chat_id}/members", endpoint("members", members)),
     ("GET", "/im/v1/chats/{chat_id}", endpoint("chat", chat_information)),
 ):

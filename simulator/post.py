@@ -1,4 +1,4 @@
-"""A small HTTP client that POSTs once. The usual ones cost more than the rest of a click together."""
+"""A small HTTP client that asks once. The usual ones cost more than the rest of a click together."""
 
 from __future__ import annotations
 
@@ -38,13 +38,16 @@ class Poster:
     def __init__(self) -> None:
         self._idle: dict[str, list[_Idle]] = defaultdict(list)
 
-    async def post(self, url: str, body: bytes, headers: dict[str, str]) -> Answered:
+    async def get(self, url: str, headers: dict[str, str]) -> Answered:
+        return await self.post(url, b"", headers, method="GET")
+
+    async def post(self, url: str, body: bytes, headers: dict[str, str], *, method: str = "POST") -> Answered:
         require_loopback(url, "an address to POST to")
         address = urlsplit(url)
         reader, writer = await self._connection(address)
         whole = False
         try:
-            answer, whole = await _exchange(reader, writer, address, body, headers)
+            answer, whole = await _exchange(reader, writer, address, method, body, headers)
         except (OSError, h11.RemoteProtocolError) as error:
             raise NoAnswer(str(error)) from error
         finally:
@@ -77,6 +80,7 @@ async def _exchange(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
     address: SplitResult,
+    method: str,
     body: bytes,
     headers: dict[str, str],
 ) -> tuple[Answered, bool]:
@@ -84,7 +88,7 @@ async def _exchange(
     http = h11.Connection(h11.CLIENT)
     target = (address.path or "/") + (f"?{address.query}" if address.query else "")
     sent = {"host": address.netloc, "content-length": str(len(body)), **headers}
-    request = h11.Request(method="POST", target=target, headers=list(sent.items()))
+    request = h11.Request(method=method, target=target, headers=list(sent.items()))
     for event in (request, h11.Data(data=body), h11.EndOfMessage()):
         writer.write(http.send(event) or b"")
     status, answer = 0, b""

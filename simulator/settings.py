@@ -30,6 +30,12 @@ class Settings:
     tenant_key: str = "tenant_1"
     callback_url: str = ""
     shortcuts: tuple[dict[str, Any], ...] = ()
+    catalogue: dict[str, Any] | None = None
+    """Where it is said what can be asked for, and how: a form for each that the page offers.
+
+    `list` is GET for `{"tools": [{"name", "description", "parameters"}]}`, `url`, `headers` and `body` are a
+    shortcut's, with the blanks `{tool}` and `{arguments}` besides.
+    """
     links: tuple[dict[str, Any], ...] = ()
     limits: bool = True
     """Rate limits; off for benchmarks."""
@@ -43,6 +49,8 @@ class Settings:
             require_loopback(self.callback_url, "SIMULATOR_CALLBACK_URL")
         for shortcut in self.shortcuts:
             require_loopback(str(shortcut.get("url", "")), "SIMULATOR_SHORTCUTS")
+        for address in ("list", "url") if self.catalogue else ():
+            require_loopback(str((self.catalogue or {}).get(address, "")), "SIMULATOR_CATALOGUE")
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -60,6 +68,7 @@ class Settings:
             tenant_key=said("TENANT_KEY", cls.tenant_key),
             callback_url=said("CALLBACK_URL", ""),
             shortcuts=_objects("SIMULATOR_SHORTCUTS", said("SHORTCUTS", "")),
+            catalogue=next(iter(_objects("SIMULATOR_CATALOGUE", f"[{said('CATALOGUE', '')}]")), None),
             links=_objects("SIMULATOR_LINKS", said("LINKS", "")),
             limits=said("LIMITS", "on") != "off",
             ping_seconds=_number("SIMULATOR_PING_SECONDS", said("PING_SECONDS", "5")),

@@ -152,7 +152,9 @@ class Simulator:
         *,
         reply_to: Message | None = None,
         uuid: str | None = None,
+        sender: str | None = None,
     ) -> Message:
+        """Let a message be there: the app's, or a person's."""
         now = self.now_ms()
         message = Message(
             message_id=f"om_{secrets.token_hex(16)}",
@@ -161,7 +163,7 @@ class Simulator:
             revisions=[content],
             created_at=now,
             updated_at=now,
-            sender=self.settings.app_id,
+            sender=sender or self.settings.app_id,
             reply_to=reply_to.message_id if reply_to else None,
             root=(reply_to.root or reply_to.message_id) if reply_to else None,
             uuid=uuid,
@@ -201,6 +203,7 @@ class Simulator:
             "message_id": message.message_id,
             "chat_id": message.chat_id,
             "msg_type": message.msg_type,
+            "sender": message.sender,
             "content": {**message.content, "file_name": file.file_name} if file else message.content,
             "created_at": message.created_at,
             "updated_at": message.updated_at,

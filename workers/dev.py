@@ -8,15 +8,16 @@ import hashlib
 import json
 import os
 import secrets
+import shlex
 import shutil
 import socket
 import sys
-from collections.abc import Iterable
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from workers.sample_requests import SAMPLE_QUESTIONS, SAMPLES
+from workers.sample_requests import SAMPLE_QUESTIONS, SAMPLES, an_example
 from workers.supervisor import Ended, Supervisor, near
 
 _BIN = Path(sys.executable).parent
@@ -25,6 +26,10 @@ _POLICY = Path(__file__).with_name("sample_policy.toml")
 _SERVED = "are served"
 """What a worker's log says once it takes work."""
 _HOUSE = "127.0.0.1"
+_ENDINGS = {
+    "executed": {"zh": "未询问任何人，已执行。结果：", "en": "nobody was asked, and it ran:"},
+    "failed": {"zh": "未询问任何人，执行失败：", "en": "nobody was asked, and it failed:"},
+}
 _PORTS = {"": 7233, "UI_": 8233, "CHAT_": 8400, "API_": 8500, "WEBHOOK_": 8501}
 """Temporal, its UI, the page that plays Feishu, the HTTP API, and the webhook."""
 
@@ -40,13 +45,15 @@ class Installation:
     api_port: int
     webhook_port: int
     token: str
-    """What the sample buttons show to the HTTP API."""
+    """What the page shows to the HTTP API when it files a request."""
+    console: str
+    """What the `assent` command shows it, for what only the ledger knows."""
 
     @classmethod
     def of_environment(cls) -> Installation:
         directory = Path(os.environ.get("ASSENT_DEV_DIR") or ".dev").absolute()
         port, ui, chat, api, webhook = (_port(f"ASSENT_DEV_{name}PORT", port) for name, port in _PORTS.items())
-        return cls(directory, port, ui, chat, api, webhook, secrets.token_urlsafe(24))
+        return cls(directory, port, ui, chat, api, webhook, secrets.token_urlsafe(24), secrets.token_urlsafe(24))
 
     @property
     def ports(self) -> tuple[int, ...]:
@@ -74,6 +81,11 @@ class Installation:
             with os.fdopen(descriptor, "w") as file:
                 file.write(secrets.token_urlsafe(24))
         return kept.read_text()
+
+    @property
+    def shell(self) -> Path:
+        """What a shell is told, so that `assent` finds this installation."""
+        return self.directory / "env"
 
     @property
     def tokens(self) -> Path:
@@ -119,20 +131,15 @@ class Installation:
             "TENANT_KEY": "tenant_1",
             **{name: self.secret(name.lower()) for name in ("APP_SECRET", "ENCRYPT_KEY", "VERIFICATION_TOKEN")},
         }
+        filing = {"url": f"{self.api}/v1/approvals", "headers": {"Authorization": f"Bearer {self.token}"}}
+        body = {"requester": {"open_id": "{open_id}"}, "chat_id": "{chat_id}", "approval_id": "{uuid}"}
         buttons = [
             {
                 "label": sample.label,
                 "description": sample.description,
-                "url": f"{self.api}/v1/approvals",
-                "headers": {"Authorization": f"Bearer {self.token}"},
-                "body": {
-                    "tool": sample.tool,
-                    "arguments": sample.arguments,
-                    "reason": sample.reason,
-                    "requester": {"open_id": "{open_id}"},
-                    "chat_id": "{chat_id}",
-                    "approval_id": "{uuid}",
-                },
+                **filing,
+                "body": {**body, "tool": sample.tool, "arguments": sample.arguments, "reason": sample.reason},
+                **({} if sample.asks else {"follow": f"{self.api}/v1/approvals/{{uuid}}?wait=10", "endings": _ENDINGS}),
             }
             for sample in SAMPLES
         ]
@@ -152,6 +159,11 @@ class Installation:
             }
             for sample in SAMPLE_QUESTIONS
         ]
+        catalogue = {
+            **filing,
+            "list": f"{self.api}/v1/tools",
+            "body": {**body, "tool": "{tool}", "arguments": "{arguments}"},
+        }
         links = [
             {"label": "Temporal UI", "url": f"http://{_HOUSE}:{self.ui_port}"},
             {"label": "HTTP API", "url": f"{self.api}/docs"},
@@ -167,6 +179,7 @@ class Installation:
             "SIMULATOR_DATA": str(self.directory / "chat.db"),
             "SIMULATOR_CALLBACK_URL": f"http://{_HOUSE}:{self.webhook_port}/feishu/callback",
             "SIMULATOR_SHORTCUTS": json.dumps(buttons if self.environment_tools == _SAMPLES else []),
+            "SIMULATOR_CATALOGUE": json.dumps(catalogue),
             "SIMULATOR_LINKS": json.dumps(links),
         }
 
@@ -204,7 +217,8 @@ def main() -> int:
 def live(installation: Installation, supervisor: Supervisor) -> None:
     """Start everything, say where it is, and stay until it is over."""
     print("Starting …", flush=True)
-    installation.tokens.write_text(_tokens(installation))
+    _write(installation.tokens, _tokens(installation))
+    _write(installation.shell, _shell(installation))
     if installation.policy and not installation.policy.exists():
         shutil.copyfile(_POLICY, installation.policy)
     behind = _apart()
@@ -231,22 +245,40 @@ def live(installation: Installation, supervisor: Supervisor) -> None:
         *((installation.chat_port, installation.webhook_port) if installation.is_simulated else ()),
     )
     supervisor.wait(lambda: all(map(_is_busy, doors)))
-    print(welcome(installation, (tools.says(_SERVED) or "").lstrip(": ")), flush=True)
+    served = (tools.says(_SERVED) or "").lstrip(": ")
+    print(welcome(installation, served, example(installation)), flush=True)
     supervisor.wait(lambda: False)
 
 
-def welcome(installation: Installation, tools: str) -> str:
-    """Where everything is, and what to try."""
+def example(installation: Installation) -> str:
+    """A call to try: a sample's, or one of the user's first own tool, made of its schema."""
+    if installation.environment_tools == _SAMPLES:
+        return """send_invoice --arguments '{"to": "ada@example.com", "amount": "120.00"}'"""
+    asked = urllib.request.Request(
+        f"{installation.api}/v1/tools", headers={"Authorization": f"Bearer {installation.token}"}
+    )
+    try:
+        with urllib.request.urlopen(asked, timeout=5) as answer:
+            tool = json.load(answer)["tools"][0]
+    except (OSError, ValueError, LookupError):
+        return "TOOL --arguments JSON"
+    arguments = shlex.quote(json.dumps(an_example(tool["parameters"]), ensure_ascii=False))
+    return f"{tool['name']} --arguments {arguments}"
+
+
+def welcome(installation: Installation, tools: str, call: str) -> str:
+    """Where everything is, and what to try.
+
+    call: a call to ask for, as the command line takes it.
+    """
     assent = near(_BIN / "assent")
     with_samples = installation.environment_tools == _SAMPLES
     approval = f"try-{secrets.token_hex(2)}"
-    call = (
-        """send_invoice --arguments '{"to": "ada@example.com", "amount": "120.00"}'"""
-        if with_samples
-        else "TOOL --arguments JSON"
-    )
     me = "open_id:ou_requester" if installation.is_simulated else "open_id:YOURS"
-    chat = f"  Chat         {installation.chat}   ← start here: cards, and buttons that file a sample request"
+    files = (
+        "buttons that file a sample request, and a form for any call" if with_samples else "a form that files any call"
+    )
+    chat = f"  Chat         {installation.chat}   ← start here: cards, and {files}"
     lines = [
         "",
         "Assent is running. Ctrl-C stops it; what it remembers is found again next time.",
@@ -262,7 +294,7 @@ def welcome(installation: Installation, tools: str) -> str:
         "",
         "Try it in another terminal: ask for a call, look at it, approve it, see what became of it.",
         "",
-        *_preparation(installation),
+        f"  . {near(installation.shell)}",
         f"  {assent} request {call} --requester {me} --id {approval}",
         f"  {assent} list --status pending",
         f"  {assent} decide {approval} approve --as {me}",
@@ -274,16 +306,32 @@ def welcome(installation: Installation, tools: str) -> str:
     return "\n".join(lines)
 
 
-def _preparation(installation: Installation) -> Iterable[str]:
-    """What the user's own shell must be told, if it would look for Temporal elsewhere."""
-    if installation.port != 7233 or any(name.startswith("TEMPORAL_") for name in os.environ):
-        yield f"  export TEMPORAL_ADDRESS={installation.address} TEMPORAL_NAMESPACE=default"
+def _shell(installation: Installation) -> str:
+    told = {
+        "TEMPORAL_ADDRESS": installation.address,
+        "TEMPORAL_NAMESPACE": "default",
+        "ASSENT_URL": installation.api,
+        "ASSENT_TOKEN": installation.console,
+    }
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in told.items())
 
 
 def _tokens(installation: Installation) -> str:
-    """The one agent of this machine: it may ask for every tool on everyone's behalf, and decide nothing."""
-    digest = hashlib.sha256(installation.token.encode()).hexdigest()
-    return f'[[token]]\nname = "dev"\nsha256 = "{digest}"\ntools = ["*"]\non_behalf_of = ["*"]\ncallbacks = ["http://127.0.0.1:9000/"]\n'
+    """The page, which asks for every tool on everyone's behalf and decides nothing; and the command line."""
+    everything = 'tools = ["*"]\non_behalf_of = ["*"]\n'
+    page, console = (hashlib.sha256(each.encode()).hexdigest() for each in (installation.token, installation.console))
+    rights = "may_decide = true\nmay_settle = true\nmay_read_policy = true\n"
+    return (
+        f'[[token]]\nname = "dev"\nsha256 = "{page}"\n{everything}callbacks = ["http://127.0.0.1:9000/"]\n\n'
+        f'[[token]]\nname = "console"\nsha256 = "{console}"\n{everything}{rights}'
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that holds something only its owner is to know."""
+    path.touch(mode=0o600)
+    path.chmod(0o600)
+    path.write_text(text)
 
 
 def _temporal(installation: Installation, behind: tuple[str, int]) -> list[str]:

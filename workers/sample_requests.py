@@ -15,6 +15,8 @@ class Sample:
     description: dict[str, str]
     arguments: dict[str, Any]
     reason: str
+    asks: bool = True
+    """Whether somebody is asked, on a card."""
 
 
 SAMPLES = (
@@ -61,6 +63,7 @@ SAMPLES = (
         {"zh": "无需审批：直接执行，只留审计记录", "en": "Nobody is asked: it runs at once, and is in the audit"},
         {"currency": "CNY"},
         "To convert the amount of the offer.",
+        asks=False,
     ),
     Sample(
         "read_mailbox",
@@ -183,3 +186,39 @@ SAMPLE_QUESTIONS = (
         "To name the folder.",
     ),
 )
+
+_OF_TYPE: dict[str, Any] = {"string": "…", "integer": 1, "number": 1.5, "boolean": False, "array": [], "object": {}}
+_OF_FORMAT = {
+    "date": "2026-01-31",
+    "date-time": "2026-01-31T12:00:00Z",
+    "email": "ada@example.com",
+    "uri": "https://example.com",
+}
+
+
+def an_example(schema: dict[str, Any]) -> dict[str, Any]:
+    """Arguments as a tool's JSON Schema wants them: those that must be there."""
+    properties = schema.get("properties", {})
+    return {name: _value(properties[name], schema) for name in schema.get("required", ()) if name in properties}
+
+
+def _value(property: dict[str, Any], schema: dict[str, Any]) -> Any:
+    if "$ref" in property:
+        place: Any = schema
+        for key in property["$ref"].removeprefix("#/").split("/"):
+            place = place.get(key, {})
+        return _value(place, schema)
+    ways = property.get("anyOf") or property.get("oneOf")
+    if ways:  # a decimal is a number or a text: the text is exact
+        return _value(next((way for way in ways if "pattern" in way), ways[0]), schema)
+    if "const" in property or "enum" in property:
+        return property["const"] if "const" in property else property["enum"][0]
+    if property.get("type") == "object":
+        return {
+            name: _value(each, schema)
+            for name, each in property.get("properties", {}).items()
+            if name in property.get("required", ())
+        }
+    if "pattern" in property:
+        return "1.00"
+    return _OF_FORMAT.get(property.get("format", ""), _OF_TYPE.get(property.get("type", ""), "…"))

@@ -50,6 +50,20 @@ class UserAnswer(Frozen):
     data: UserData
 
 
+class Chat(Frozen):
+    name: str | None = None
+    chat_mode: str | None = None
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it is somebody's own chat with the bot."""
+        return self.chat_mode == "p2p"
+
+
+class ChatAnswer(Frozen):
+    data: Chat
+
+
 class Item(Frozen):
     message_id: str
     chat_id: Key

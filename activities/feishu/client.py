@@ -22,7 +22,17 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from activities.feishu import errors
-from activities.feishu.answers import FileAnswer, ItemsAnswer, PageAnswer, Sent, SentAnswer, User, UserAnswer
+from activities.feishu.answers import (
+    Chat,
+    ChatAnswer,
+    FileAnswer,
+    ItemsAnswer,
+    PageAnswer,
+    Sent,
+    SentAnswer,
+    User,
+    UserAnswer,
+)
 from activities.feishu.breaker import Breaker, NoAnswer, is_hurried
 from activities.feishu.errors import TOKEN_REFUSED, FeishuRefused, FeishuSilent, FeishuUnavailable
 from activities.feishu.pacing import Memory, Pacer, TooLate
@@ -91,6 +101,7 @@ class Feishu:
         self._breaker = Breaker(soon=min(_SOON, timeout), hurried=_HURRIED, silent=_SILENT)
         self._sends = Pacer(each=_SENDS, overall=_CALLS, patience=_PATIENCE)
         self._names: Memory[str | None] = Memory(10_000)
+        self._chats: Memory[Chat] = Memory(1000)
         self._members: Memory[frozenset[str]] = Memory(200)
 
     @classmethod
@@ -175,6 +186,20 @@ class Feishu:
         if user.ids.get(person.kind, person.id) != person.id:
             raise FeishuUnavailable("it told of another person than it was asked for")
         return user.ids
+
+    async def chat(self, chat_id: str) -> Chat:
+        """What a chat is called, and whether it is a private one; nothing when that cannot be known."""
+        if chat_id not in self._chats:
+            chat, kept = Chat(), _NO_NAME_KEPT
+            path = f"/open-apis/im/v1/chats/{_part(chat_id)}"
+            try:
+                answer = await self._reach(f"chat:{chat_id}", "GET", path, within=min(_NAME_WITHIN, self._timeout))
+                chat, kept = _parsed(ChatAnswer, answer).data, _NAME_KEPT
+            except (FeishuRefused, FeishuUnavailable):
+                pass  # a name is a courtesy
+            self._chats.keep(chat_id, chat, kept)
+            return chat
+        return self._chats[chat_id]
 
     async def chat_of(self, message_id: str) -> str:
         """The chat that a message is in."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NoReturn
@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import click
 from pydantic import TypeAdapter
 from rich.console import RenderableType
+from temporalio.service import RPCError
 
 from assent import __version__
 from assent.api.door import HttpDoor
@@ -21,10 +22,15 @@ from assent.api.reader import HttpReader
 from assent.cli import tables, typed
 from assent.contracts.decision import VerdictKind
 from assent.contracts.identity import Identity
+from assent.contracts.state import State
 from assent.contracts.values import Id
-from assent.errors import InvalidRequest
+from assent.errors import AssentError, InvalidRequest, LedgerNeeded
 from assent.temporal.connection import connect_temporal
 from assent.temporal.door import TemporalDoor
+
+_AT_ONCE = 16
+_LOOKED_UP_WITHIN = 10.0
+"""How many seconds a list waits to learn what its lines are about."""
 
 
 class Exit(IntEnum):
@@ -119,13 +125,53 @@ def run(work: Callable[..., Awaitable[Answer]], given: dict[str, Any], *, as_jso
 
 
 async def _connected(work: Callable[..., Awaitable[Answer]], given: dict[str, Any]) -> Answer:
-    over_http = _door_over_http()
-    reader = HttpReader(over_http) if over_http else None
+    api = _door_over_http()
+    reader = HttpReader(api) if api else None
     try:
-        return await work(TemporalDoor(await connect_temporal(), reader), **given)
+        door = TemporalDoor(await connect_temporal(), reader)
+        return await work(door, **await _with_whole_id(door, given))
     finally:
-        if over_http:
-            await over_http.close()
+        if api:
+            await api.close()
+
+
+@asynccontextmanager
+async def over_http() -> AsyncIterator[HttpDoor]:
+    """The HTTP API itself, for what it tells any token. Raises LedgerNeeded where it is not named."""
+    api = _door_over_http()
+    if api is None:
+        raise LedgerNeeded
+    try:
+        yield api
+    finally:
+        await api.close()
+
+
+async def _with_whole_id(door: TemporalDoor, given: dict[str, Any]) -> dict[str, Any]:
+    """What the user typed, with the whole id of an approval in place of its beginning."""
+    parameters = click.get_current_context().command.params
+    if not any(isinstance(each, click.Argument) and each.name == "approval_id" for each in parameters):
+        return given
+    return {**given, "approval_id": await door.whole_id(given["approval_id"])}
+
+
+async def states_of(door: TemporalDoor, approval_ids: Sequence[str]) -> dict[str, State]:
+    """How these approvals stand, for the lines of a list; those that do not answer in a moment are left out."""
+    if wants_json():
+        return {}
+    at_once, found = asyncio.Semaphore(_AT_ONCE), dict[str, State]()
+
+    async def look(approval_id: str) -> None:
+        async with at_once:
+            with suppress(AssentError, RPCError):
+                found[approval_id] = await door.state(approval_id)
+
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LOOKED_UP_WITHIN):
+            await asyncio.gather(*map(look, approval_ids))
+    if len(found) < len(approval_ids):
+        click.echo("assent: no worker answered for some of these: their calls are not shown", err=True)
+    return found
 
 
 def _door_over_http() -> HttpDoor | None:

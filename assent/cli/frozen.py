@@ -28,7 +28,10 @@ _QUESTIONS = {
 async def _frozen(door: TemporalDoor, limit: int) -> common.Answer:
     """List the calls of which nobody knows whether they took effect."""
     reviews = [review async for review in door.frozen(limit=limit)]
-    return common.Answer(listings.frozen_listing(reviews), [review.model_dump(mode="json") for review in reviews])
+    states = await common.states_of(door, [review.approval_id for review in reviews])
+    return common.Answer(
+        listings.frozen_listing(reviews, states), [review.model_dump(mode="json") for review in reviews]
+    )
 
 
 @common.command("settle")

@@ -33,7 +33,8 @@ _RESULT = "\n[a]pprove: release  [r]eject REASON: withhold  [s]kip  [q]uit: "
 @click.option("--thread", "thread_id", help="Only what belongs to this conversation.")
 async def _inbox(door: TemporalDoor, actor: Identity, thread_id: str | None) -> common.Answer:
     """List what waits for me. On a terminal, show each in turn and ask what I decide."""
-    states = [state async for state in Assent(door).inbox(actor, thread_id=thread_id)]
+    found = [state async for state in Assent(door).inbox(actor, thread_id=thread_id)]
+    states = listings.by_time_left(found)
     shown = listings.inbox_listing(states)
     data = [
         questions.question_data(state) if isinstance(state, QuestionState) else tables.state_data(state)

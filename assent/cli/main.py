@@ -17,8 +17,8 @@ import click
 from pydantic import Field, TypeAdapter
 from temporalio.service import RPCError
 
-from assent.cli import frozen, grants, inbox, listings, policy, questions, tables, typed
-from assent.cli.common import EXIT_OF_VERDICT, Answer, Exit, cli, command, identity
+from assent.cli import feishu, frozen, grants, inbox, listings, policy, questions, tables, typed
+from assent.cli.common import EXIT_OF_VERDICT, Answer, Exit, cli, command, identity, over_http, states_of
 from assent.cli.common import approval_id as approval_id_argument
 from assent.cli.sentences import verdict_sentence
 from assent.client.client import Assent
@@ -47,7 +47,7 @@ from assent.safe import one_line
 from assent.temporal.door import TemporalDoor
 from assent.temporal.reviews import Review
 
-__all__ = ["Exit", "cli", "frozen", "grants", "inbox", "policy", "questions", "main"]
+__all__ = ["Exit", "cli", "feishu", "frozen", "grants", "inbox", "policy", "questions", "main"]
 
 _TAKEN_WITHIN = timedelta(seconds=3)
 """How long a request waits to be seen by a worker before the command says that none has."""
@@ -118,7 +118,17 @@ async def _request(door: TemporalDoor, tool: str, arguments: dict[str, Any], wai
 async def _list(door: TemporalDoor, status: str | None, limit: int, thread_id: str | None) -> Answer:
     """List the approvals that Temporal still knows, open ones first."""
     approvals = [approval async for approval in Assent(door).approvals(status=status, thread_id=thread_id, limit=limit)]
-    return Answer(listings.listing(approvals), [approval.model_dump(mode="json") for approval in approvals])
+    states = await states_of(door, [approval.approval_id for approval in approvals])
+    data = [approval.model_dump(mode="json") for approval in approvals]
+    return Answer(listings.listing(approvals, states), data)
+
+
+@command("tools")
+async def _tools(door: TemporalDoor) -> Answer:
+    """List the tools that can be asked for: who decides, what they take and what they do."""
+    async with over_http() as api:
+        tools = await api.tools()
+    return Answer(listings.tool_listing(tools), [tool.model_dump(mode="json") for tool in tools])
 
 
 @command("show")

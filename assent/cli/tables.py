@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,9 +31,13 @@ from assent.temporal.reviews import Review
 UNLIMITED = 1_000_000
 """The width of a pipe: nothing is wrapped or cut where no terminal asks for it."""
 MAY_GO_ON = "The worker that ran it is not known to be dead: the call may still take effect."
-_SHORT = ("STATUS", "REQUESTED", "RISK", "AGE", "WHEN", "DECISION", "VERDICT", "WAITS", "LEFT", "STATE", "UNTIL")
+_SHORT = ("ID", "STATUS", "REQUESTED", "RISK", "AGE", "WHEN", "DECISION", "VERDICT", "WAITS", "LEFT", "STATE", "UNTIL")
 """Columns that are never wrapped."""
 _STYLES: Mapping[str, str] = {
+    "ok": "green",
+    "wrong": "bold red",
+    "missing": "yellow",
+    "not checked": "dim",
     "pending": "yellow",
     "executing": "cyan",
     "reviewing": "cyan",
@@ -291,7 +295,12 @@ def _may_decide(state: State, approvers: Approvers) -> str:
     named = _named(progress.approvers, state.requester)
     for each in (*(taker for _, taker in progress.delegations), *progress.called):
         named += [] if each.is_among(named) else [each]
-    people = [str(each) for each in named if not each.is_among(gone)]
+    is_requester = progress.approvers.kind is Approvers.Kind.REQUESTER
+    people = [
+        "the requester" if is_requester and each.is_same_person(state.requester) else str(each)
+        for each in named
+        if not each.is_among(gone)
+    ]
     return ", then ".join([_asked(progress, people), *map(_group, approvers.stages[progress.stage :])])
 
 
@@ -352,15 +361,57 @@ def _deadline(state: State) -> str:
 
 
 def span(seconds: int) -> str:
-    """A time in the largest unit that says enough."""
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length} {unit}"
-    return f"{max(seconds, 0)} s"
+    """A length of time in its two largest units that matter: 3 d 4 h, 2 h 59 min, 14 min, 4 min 30 s."""
+    left, parts = max(seconds, 0), list[str]()
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        if unit == "s" and seconds >= 600:
+            break
+        if left >= length or (unit == "s" and not parts):
+            parts.append(f"{left // length} {unit}")
+            left %= length
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def moment(at: datetime) -> str:
+    """A time as lists show it; their headings name the zone, which is the same everywhere: that of this machine."""
+    return f"{at.astimezone():%Y-%m-%d %H:%M}"
+
+
+def zone() -> str:
+    return f"{datetime.now().astimezone():%Z}"
 
 
 def _moment(at: datetime) -> str:
     return f"{at.astimezone():%Y-%m-%d %H:%M:%S %Z}"
+
+
+def call_lines(states: Iterable[State]) -> dict[str, str]:
+    """The arguments of each call on one line, by its approval: what tells the calls of a tool apart comes first.
+
+    Sensitive ones are masked, and what is null says nothing.
+    """
+    calls = {state.approval_id: (state.tool, _said(state)) for state in states}
+    said: dict[tuple[str, str], set[str]] = {}
+    for tool, arguments in calls.values():
+        for name, value in arguments.items():
+            said.setdefault((tool, name), set()).add(value)
+    return {
+        approval_id: " · ".join(
+            f"{name}: {arguments[name]}" for name in sorted(arguments, key=lambda name: len(said[tool, name]) == 1)
+        )
+        or "-"
+        for approval_id, (tool, arguments) in calls.items()
+    }
+
+
+def _said(state: State) -> dict[str, str]:
+    return {name: _in_line(value) for name, value in (_arguments(state) or {}).items() if value is not None}
+
+
+def _in_line(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _arguments_table(arguments: Mapping[str, Any], sensitive: Sequence[str]) -> RenderableType:
@@ -374,7 +425,7 @@ def _arguments_table(arguments: Mapping[str, Any], sensitive: Sequence[str]) -> 
 
 
 def _decisions_table(decisions: Sequence[Judged]) -> Table:
-    table = table_of("WHEN", "DECISION", "VERDICT", "BY")
+    table = table_of(f"WHEN ({zone()})", "DECISION", "VERDICT", "BY")
     for judged in sorted(decisions, key=lambda judged: judged.received_at):
         colour = "green" if judged.verdict is VerdictKind.ACCEPTED else "red"
         table.add_row(
@@ -416,7 +467,7 @@ def table_of(*headings: str) -> Table:
     """A table without lines yet."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for heading in headings:
-        table.add_column(heading, no_wrap=heading in _SHORT, overflow="fold")
+        table.add_column(heading, no_wrap=heading.partition(" ")[0] in _SHORT, overflow="fold")
     return table
 
 

@@ -47,13 +47,14 @@ from assent.errors import (
     ApprovalNotFound,
     AssentError,
     ConversationBusy,
+    InvalidRequest,
     QuotaExceeded,
     Unavailable,
 )
 from assent.temporal import search
 from assent.temporal.connection import unavailable
 from assent.temporal.ledger import TemporalLedger
-from assent.temporal.lists import listed_approvals
+from assent.temporal.lists import ids_beginning, listed_approvals
 from assent.temporal.questions import TemporalQuestions
 from assent.temporal.reviews import Review, TemporalReviews
 from assent.temporal.talking import RECALL_WITHIN, Interrupted, NotThere, Talking, summary
@@ -63,6 +64,9 @@ _PREPARED_WITHIN = timedelta(seconds=5)
 _SIGNAL_WITHIN = timedelta(seconds=30)
 _LEDGER_SHARE = 0.75
 """How much of its time a late decision spends on asking the ledger, before it asks Temporal."""
+
+_SHORTEST_PREFIX, _MOST_ALIKE = 4, 5
+"""How much of an id stands for it, and how many that begin alike are named."""
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 NO_LIMITS = AgentLimits()
@@ -293,6 +297,25 @@ class TemporalDoor:
         lines = listed_approvals(self._client, status=status, thread_id=thread_id, limit=limit, requesters=requesters)
         async for approval in lines:
             yield approval
+
+    async def whole_id(self, beginning: str) -> str:
+        """The id of the approval that is meant: this one, or the only one that begins so. Raises InvalidRequest."""
+        if len(beginning) < _SHORTEST_PREFIX or await self._is_known(beginning):
+            return beginning
+        found = await ids_beginning(self._client, beginning, limit=_MOST_ALIKE)
+        if len(found) > 1:
+            some = ", ".join(found) + (", …" if len(found) == _MOST_ALIKE else "")
+            raise InvalidRequest(f"more than one approval begins with {beginning!r}: {some}")
+        return found[0] if found else beginning
+
+    async def _is_known(self, approval_id: str) -> bool:
+        try:
+            await self._client.get_workflow_handle(names.approval_workflow(approval_id)).describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise unavailable(error) from error
+            return False
+        return True
 
     async def tools(self) -> list[ToolDescription]:
         return [ToolDescription.of(manifest) for manifest in await self.manifests()]

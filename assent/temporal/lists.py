@@ -32,6 +32,18 @@ async def listed_approvals(
         raise unavailable(error) from error
 
 
+async def ids_beginning(client: Client, beginning: str, *, limit: int) -> list[str]:
+    """The approvals whose ids begin so, as far as Temporal still knows them."""
+    if '"' in beginning or "\\" in beginning:
+        return []
+    query = f'WorkflowType = "{names.APPROVAL}" AND WorkflowId STARTS_WITH "approval/{beginning}"'
+    try:
+        found = [each.id.removeprefix("approval/") async for each in client.list_workflows(query, limit=limit)]
+    except RPCError as error:
+        raise unavailable(error) from error
+    return [*dict.fromkeys(found)]
+
+
 def _listed(found: WorkflowExecution) -> Approval:
     attributes = found.typed_search_attributes
     return Approval(

@@ -28,6 +28,10 @@ export const messages = async (chatId) => listed(await call("GET", `/api/message
 export const message = (messageId) => call("GET", `/api/messages/${part(messageId)}`);
 export const click = (body) => call("POST", "/api/clicks", body);
 export const pressShortcut = (index, body) => call("POST", `/api/shortcuts/${part(index)}`, body);
+export const followShortcut = (index, uuid) => call("GET", `/api/shortcuts/${part(index)}/followed/${part(uuid)}`);
+export const tools = async () => listed(await call("GET", "/api/tools"), "tools");
+export const askFor = (body) => call("POST", "/api/tools", body);
+export const say = (body) => call("POST", "/api/say", body);
 export const fileUrl = (key) => `/api/files/${part(key)}`;
 
 /**

@@ -24,7 +24,9 @@ export function card(content, { scratch, send, key = "card" }) {
   if (header) node.append(cardHeader(header));
   if (body) node.append(stack(h("div", { class: "card-body" }), body, context));
   if (!header && !body) node.append(problem(t("broken_card", { reason: "header, body" })));
-  const label = textOf(header?.title) || textOf(content?.config?.summary);
+  const tags = header?.i18n_text_tag_list?.[document.documentElement.lang === "en" ? "en_us" : "zh_cn"] ?? header?.text_tag_list ?? [];
+  const parts = [textOf(header?.title), textOf(header?.subtitle), ...tags.map((tag) => textOf(tag.text))];
+  const label = parts.filter(Boolean).join(" · ") || textOf(content?.config?.summary);
   if (label) node.setAttribute("aria-label", label);
   return node;
 }

@@ -3,6 +3,7 @@ import { h, replace } from "./dom.js";
 import { icon } from "./icons.js";
 import { draw, highlight, messageNode } from "./message.js";
 import { avatar, botAvatar, groupAvatar } from "./people.js";
+import { drawSay } from "./say.js";
 import { drawShortcuts } from "./shortcuts.js";
 import { currentChat, markRead, messagesOf, personBy, state } from "./state.js";
 import { dayLabel, t } from "./words.js";
@@ -25,10 +26,11 @@ export function drawConversation({ keepScroll = false } = {}) {
   replace(list, withDays(messages));
   list.setAttribute("aria-label", chat ? chatName(chat) : t("chats"));
   drawShortcuts(messages.length === 0);
+  drawSay();
   seen();
   missed = 0;
   drawNewer();
-  scroller.scrollTop = keepScroll ? before : scroller.scrollHeight;
+  scroller.scrollTop = keepScroll ? before : lastBeginning();
 }
 
 function withDays(messages) {
@@ -100,8 +102,7 @@ export function changeMessage(message) {
 }
 
 const atBottom = () => {
-  const { scrollHeight, scrollTop, clientHeight } = byId("scroller");
-  return scrollHeight - scrollTop - clientHeight < 80;
+  return lastBeginning() - byId("scroller").scrollTop < 80;
 };
 
 function toBottom(behavior) {
@@ -109,7 +110,16 @@ function toBottom(behavior) {
   drawNewer();
   const scroller = byId("scroller");
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  scroller.scrollTo({ top: scroller.scrollHeight, behavior: calm ? "auto" : behavior });
+  scroller.scrollTo({ top: lastBeginning(), behavior: calm ? "auto" : behavior });
+}
+
+/** Where the end of the conversation is read from: its last message, from the beginning if it is taller than the page. */
+function lastBeginning() {
+  const scroller = byId("scroller");
+  const last = byId("messages").lastElementChild;
+  if (!last) return scroller.scrollHeight;
+  const top = last.getBoundingClientRect().top - scroller.getBoundingClientRect().top + scroller.scrollTop;
+  return Math.min(top - 8, scroller.scrollHeight - scroller.clientHeight);
 }
 
 /** Makes a change without moving the first message the reader fully sees. */

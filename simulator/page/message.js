@@ -4,17 +4,17 @@ import { card, problem, redraw } from "./card.js";
 import { send, waiting } from "./clicks.js";
 import { h, link, replace, safeUrl } from "./dom.js";
 import { fileBubble } from "./file.js";
-import { botAvatar, mention } from "./people.js";
+import { avatar, botAvatar, mention, nameOf } from "./people.js";
 import { icon } from "./icons.js";
 import { mentionsViewer, preview } from "./preview.js";
-import { messageBy, scratchOf, takeMessage } from "./state.js";
+import { messageBy, personBy, scratchOf, takeMessage } from "./state.js";
 import { clockTime, t } from "./words.js";
 
 export function messageNode(message) {
   const node = h(
     "li",
-    { class: "message", data: { messageId: message.message_id, msgType: message.msg_type } },
-    botAvatar(),
+    { class: "message", tabindex: -1, data: { messageId: message.message_id, msgType: message.msg_type } },
+    personBy(message.sender) ? avatar(personBy(message.sender)) : botAvatar(),
     h("div", { class: "message-main" }, h("div", { class: "message-meta" }), h("div", { class: "message-body" })),
   );
   draw(node, message);
@@ -27,8 +27,10 @@ export function draw(node, message) {
   node.toggleAttribute("data-mentions-me", mentionsViewer(message));
   replace(node.querySelector(".message-meta"), meta(message));
   const holder = node.querySelector(".message-body");
+  const focused = holder.contains(document.activeElement);
   redraw(holder, [message.reply_to && quotation(message.reply_to), body(node, holder, message)]);
   waiting(message.message_id, holder);
+  if (focused && !holder.contains(document.activeElement)) node.focus({ preventScroll: true });
 }
 
 /** A changed card lights up for a moment. */
@@ -44,9 +46,10 @@ const lit = new WeakMap(); // element → the timer that puts its light out
 
 function meta(message) {
   const times = message.revision ?? 0;
+  const person = personBy(message.sender);
   return [
-    h("span", { class: "sender" }, "Assent"),
-    h("span", { class: "bot-tag" }, t("bot")),
+    h("span", { class: "sender" }, person ? nameOf(person) : "Assent"),
+    !person && h("span", { class: "bot-tag" }, t("bot")),
     h("time", { datetime: new Date(message.created_at).toISOString() }, clockTime(message.created_at)),
     times > 0 && h(
       "span",

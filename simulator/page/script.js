@@ -2,6 +2,7 @@
 import * as api from "./api.js";
 import { addMessage, changeMessage, drawConversation, watchConversation } from "./conversation.js";
 import { replace } from "./dom.js";
+import { watchSay } from "./say.js";
 import { drawSidebar, drawer, watchDrawer } from "./sidebar.js";
 import { choose, currentChat, messagesOf, state, takeMessage, visibleChats } from "./state.js";
 import { drawDot, drawTopbar } from "./topbar.js";
@@ -87,7 +88,8 @@ function forgotten(known, fetched) {
 
 /** Fetches everything, at the start and after each lost connection. */
 async function fetchAll(first) {
-  [state.people, state.chats, state.shortcuts, state.links] = await Promise.all([api.people(), api.chats(), api.shortcuts(), api.links()]);
+  const parts = [api.people(), api.chats(), api.shortcuts(), api.links(), api.tools().catch(() => [])];
+  [state.people, state.chats, state.shortcuts, state.links, state.tools] = await Promise.all(parts);
   if (!state.people.some((person) => person.open_id === state.viewer)) state.viewer = state.people[0]?.open_id ?? null;
   const lists = await Promise.all(state.chats.map((chat) => api.messages(chat.chat_id)));
   const gone = !first && state.chats.some((chat, index) => forgotten(messagesOf(chat.chat_id), lists[index]));
@@ -129,4 +131,5 @@ function lost() {
 drawAll();
 watchConversation(() => drawList());
 watchDrawer();
+watchSay();
 api.stream({ onOpen: () => later(caughtUp), onLost: lost, onEvent: (event) => later(() => onEvent(event)) });

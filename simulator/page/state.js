@@ -30,6 +30,7 @@ export const state = {
   people: [],
   chats: [],
   shortcuts: [],
+  tools: [],
   links: [],
   messages: new Map(), // chat_id → messages, oldest first
 };

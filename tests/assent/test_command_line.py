@@ -13,6 +13,7 @@ import struct
 import termios
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -164,13 +165,25 @@ async def test_list_is_plain_and_whole_in_a_pipe_and_json_for_programs(assent: C
     )
     await until(lambda: listed(assent, handle.id))
     people, programs, none = await asyncio.gather(
-        assent("list", "--status", "pending", COLUMNS="60"),
+        assent("list", "--status", "pending", COLUMNS="60", TZ="UTC"),
         assent("list", "--status", "pending", "--json"),
         assent("list", "--status", "reviewing"),
     )
-    assert people.out.split("\n")[0].split() == ["ID", "STATUS", "TOOL", "REQUESTED", "RISK", "REQUESTER"]
+    assert people.out.split("\n")[0].split() == [
+        "ID",
+        "STATUS",
+        "TOOL",
+        "CALL",
+        "LEFT",
+        "RISK",
+        "REQUESTER",
+        "REQUESTED",
+        "(UTC)",
+    ]
     (line,) = (line for line in people.out.splitlines() if handle.id in line)
-    assert re.fullmatch(rf"{handle.id} +pending +guarded_mark +[\d-]+ [\d:]+ +high +{long}", line)
+    assert re.fullmatch(
+        rf"{handle.id} +pending +guarded_mark +path: p · secret: ••• +3 h 59 min +high +{long} +[\d-]+ [\d:]+", line
+    )
     assert "\x1b" not in people.out
     (found,) = (approval for approval in programs.data if approval["approval_id"] == handle.id)
     assert (found["status"], found["tool"], found["risk"]) == ("pending", "guarded_mark", "high")
@@ -182,15 +195,54 @@ async def listed(assent: CommandLine, approval_id: str) -> bool:
     return approval_id in [found.approval_id async for found in assent.service.gate.approvals(status="pending")]
 
 
-async def test_tables_fit_the_terminal_and_show_ids_whole(assent: CommandLine, tmp_path: Path) -> None:
-    handle = await assent.pending(tmp_path / "m")
-    await until(lambda: listed(assent, handle.id))
-    seen = await on_terminal(assent, 80, "list", "--limit", "2")
+async def test_tables_fit_the_terminal_tell_calls_apart_and_say_what_they_leave_out(
+    assent: CommandLine, tmp_path: Path
+) -> None:
+    soon = await assent.service.gate.request(
+        "mark", {"path": str(tmp_path / "m"), "note": "soon"}, requester=ME, ttl=timedelta(minutes=3)
+    )
+    later = await assent.pending(tmp_path / "m", note="later")
+    await until(lambda: listed(assent, later.id))
+    seen = await on_terminal(assent, 80, "list", "--status", "pending", "--limit", "2")
     assert "\x1b[" in seen
     lines = re.sub(r"\x1b\[[0-9;]*m", "", seen).splitlines()
-    assert len(lines) == 3
     assert all(len(line) <= 80 for line in lines)
-    assert any(line.startswith(f"{handle.id}  pending") for line in lines)
+    assert re.fullmatch(r"No room for .*REQUESTED \(\w+\): widen the terminal, or say --json\.", lines[-1])
+    (place,) = (n for n, line in enumerate(lines) if "note: soon" in line)
+    (after,) = (n for n, line in enumerate(lines) if "note: later" in line)
+    assert place < after  # less time is left
+    assert re.search(r"  2 min \d+ s  ", lines[place])
+    shown = await assent("show", lines[place].split()[0], "--json")
+    assert shown.data["approval_id"] == soon.id
+
+
+async def test_the_beginning_of_an_id_stands_for_it_as_long_as_it_is_the_only_one(
+    assent: CommandLine, tmp_path: Path
+) -> None:
+    for name in ("pre-cise", "pre-cise-1", "pre-cise-2"):
+        await assent.service.gate.request("mark", {"path": str(tmp_path)}, requester=ME, approval_id=name)
+    await until(lambda: listed(assent, "pre-cise-2"))
+    whole, one, several, none = await asyncio.gather(
+        assent("show", "pre-cise", "--json"),
+        assent("decide", "pre-cise-2", "reject", "--as", str(ME), "--json"),
+        assent("decide", "pre-c", "reject", "--as", str(ME)),
+        assent("show", "pre-other"),
+    )
+    assert (whole.data["approval_id"], one.data["approval_id"]) == ("pre-cise", "pre-cise-2")
+    assert (several.code, none.code) == (2, 4)
+    assert "more than one approval begins with 'pre-c'" in several.err
+    assert "pre-cise-1" in several.err
+
+
+async def test_tools_are_listed_with_what_they_take(assent: CommandLine) -> None:
+    people, programs = await asyncio.gather(assent("tools"), assent("tools", "--json"))
+    assert people.out.split("\n")[0].split() == ["TOOL", "DOES", "ARGUMENTS", "RISK", "DECIDES"]
+    assert re.search(r"^guarded_mark +\S.* +path, secret +high +people$", people.out, re.MULTILINE)
+    assert "guarded_mark" in [tool["name"] for tool in programs.data]
+    narrow = await on_terminal(assent, 80, "tools")
+    assert "guarded_mark" in narrow  # a tool is named whole
+    nowhere = await assent("tools", ASSENT_URL="", ASSENT_TOKEN="")
+    assert (nowhere.code, "ASSENT_URL" in nowhere.err) == (2, True)
 
 
 async def on_terminal(assent: CommandLine, columns: int, *arguments: str) -> str:

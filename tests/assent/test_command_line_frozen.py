@@ -46,9 +46,9 @@ async def test_frozen_calls_are_listed_with_their_age(assent: CommandLine, tmp_p
 
     await until(listed)
     people, programs = await asyncio.gather(assent("frozen"), assent("frozen", "--json"))
-    assert people.out.split("\n")[0].split() == ["ID", "AGE", "TOOL", "RISK", "REQUESTER"]
+    assert people.out.split("\n")[0].split() == ["ID", "AGE", "TOOL", "CALL", "RISK", "REQUESTER"]
     (line,) = (line for line in people.out.splitlines() if handle.id in line)
-    assert re.fullmatch(rf"{handle.id} +\d+ (s|min) +raises +medium +open_id:ou_me", line)
+    assert re.fullmatch(rf"{handle.id} +\d+ (s|min.*) +raises +.*path: .* +medium +open_id:ou_me", line)
     (found,) = (review for review in programs.data if review["approval_id"] == handle.id)
     assert (found["tool"], found["requester"], found["risk"]) == ("raises", "open_id:ou_me", "medium")
     assert (await assent("frozen", TEMPORAL_NAMESPACE="default")).out == "Nothing is frozen.\n"

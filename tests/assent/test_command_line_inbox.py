@@ -170,7 +170,7 @@ async def test_grants_are_listed_and_revoked(assent: CommandLine, tmp_path: Path
     handle = await asked(assent, "ask_once", tmp_path / "m", ME)
     await assent("decide", handle.id, "approve", *AS_ME, "--remember", "exact")
     await handle.outcome()
-    people, programs = await asyncio.gather(assent("grants"), assent("grants", "--json"))
+    people, programs = await asyncio.gather(assent("grants", TZ="UTC"), assent("grants", "--json"))
     (grant,) = (each for each in programs.data if each["approval_id"] == handle.id)
     assert (grant["tool"], grant["scope"], grant["state"], grant["decision"]) == (
         "ask_once",
@@ -178,7 +178,17 @@ async def test_grants_are_listed_and_revoked(assent: CommandLine, tmp_path: Path
         "live",
         "approve",
     )
-    assert people.out.split("\n")[0].split() == ["ID", "STATE", "TOOL", "SCOPE", "DECISION", "FOR", "BY", "UNTIL"]
+    assert people.out.split("\n")[0].split() == [
+        "ID",
+        "STATE",
+        "TOOL",
+        "SCOPE",
+        "DECISION",
+        "FOR",
+        "BY",
+        "UNTIL",
+        "(UTC)",
+    ]
     (line,) = (line for line in people.out.splitlines() if grant["grant_id"] in line)
     assert "live" in line
     assert line.count("open_id:ou_me") == 2
@@ -206,8 +216,10 @@ async def test_the_inbox_lists_what_waits_for_me_and_nothing_else(assent: Comman
         assent("inbox", "--as", str(me)), assent("inbox", "--as", str(me), "--json")
     )
     lines = [line.split() for line in people.out.splitlines()]
-    assert lines[0] == ["ID", "WAITS", "TOOL", "RISK", "LEFT", "REQUESTER"]
-    assert [line[:3] for line in lines[1:]] == [[mine.id, "call", "mark"], [result.id, "result", "looked_at"]]
+    assert lines[0] == ["ID", "LEFT", "WAITS", "TOOL", "CALL", "RISK", "REQUESTER"]
+    assert [line[0] for line in lines[1:]] == [mine.id, result.id]
+    assert [word for word in lines[1] if word in ("call", "mark", "path:")] == ["call", "mark", "path:"]
+    assert [word for word in lines[2] if word in ("result", "looked_at")] == ["result", "looked_at"]
     assert [each["approval_id"] for each in programs.data] == [mine.id, result.id]
     assert other.id not in people.out
     assert (await assent("inbox", "--as", "open_id:ou_idle")).out == "Nothing waits for you.\n"

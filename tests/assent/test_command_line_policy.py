@@ -124,7 +124,7 @@ def test_explanation_says_which_rule_applies_and_why_none_before_it() -> None:
         "risk": ["medium", "the tool"],
         "ttl": ["4 h", "the rule"],
         "result": ["always", "the rule"],
-        "result_ttl": ["24 h", "the rule"],
+        "result_ttl": ["1 d", "the rule"],
         "result_fallback": ["release", "the rule"],
         "remind_after": ["25% of its time", "the rule"],
         "escalate_after": ["50% of its time", "the rule"],
@@ -161,7 +161,7 @@ def test_explanation_of_a_rule_that_cannot_be_applied_says_what_to_do() -> None:
     holds = table(said, "WHAT")
     assert holds["execution"] == ["deny", "the rule"]
     assert "has(arguments.x)" in holds["denied"][0]
-    assert holds["ttl"] == ["60 min", "the tool"]
+    assert holds["ttl"] == ["1 h", "the tool"]
 
 
 def test_explanation_of_a_denied_call_gives_the_reason() -> None:

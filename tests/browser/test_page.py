@@ -440,6 +440,39 @@ async def test_reload_finds_everything_again(scene: Scene, album: Album) -> None
     await reader.page.context.close()
 
 
+async def test_any_call_is_filed_from_its_schema_and_a_call_that_asks_nobody_says_that_it_ran(scene: Scene) -> None:
+    seat = await scene.seat("requester")
+    await seat.page.get_by_test_id("ask-for").first.click()
+    await seat.page.get_by_test_id("compose-tool").select_option("sign_contract")
+    await seat.page.get_by_test_id("compose-customer").fill("Initech")
+    await seat.page.get_by_test_id("compose-months").fill("twelve")
+    notice = await seat.told(seat.page.get_by_test_id("compose-file").click())
+    assert notice == ("error", "“months” is not a valid integer")
+    await seat.page.get_by_test_id("compose-months").fill("12")
+    await seat.page.get_by_test_id("compose-file").click()
+    named = seat.page.get_by_role("article", name="customer: Initech")  # its own, not only the tool's
+    await expect(named).to_be_in_viewport()
+    await expect(named.locator(".card-header")).to_be_in_viewport(ratio=1)  # it is read from its beginning
+    await expect(seat.page.get_by_test_id("toast")).to_have_count(0)
+    await seat.page.get_by_test_id(f"shortcut-{SAMPLE['look_up_rate']}").click()
+    await expect(seat.page.get_by_test_id("toast").last).to_contain_text("nobody was asked, and it ran:")
+    await seat.page.context.close()
+
+
+async def test_a_person_writes_to_the_bot_and_keeps_the_focus(scene: Scene) -> None:
+    seat = await scene.seat("operator", chat="oc_p2p_operator", lang="zh")
+    box = seat.page.get_by_test_id("say")
+    await box.fill("有什么等我处理？")
+    await box.press("Enter")
+    await expect(seat.page.locator(".bubble").last).to_have_text("有什么等我处理？")
+    await expect(seat.page.locator(".message .sender").first).to_have_text("陈静")
+    await expect(box).to_be_focused()
+    await expect(box).to_have_value("")
+    await seat.page.get_by_test_id("chat-oc_team").click()
+    await expect(box).to_be_hidden()
+    await seat.page.context.close()
+
+
 def test_every_state_has_its_pictures_in_the_documentation() -> None:
     wanted = {f"{card}.{lang}.png" for card in CARDS for lang in LANGUAGES} | {f"{page}.png" for page in PAGES}
     committed = {file.name: file for file in PICTURES.glob("*.png")}

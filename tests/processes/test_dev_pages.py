@@ -63,7 +63,9 @@ async def living(directory: Path) -> AsyncIterator[ReachableDev]:
         for name in ports:
             ports[name] = servers.free_port()
         api_port = int(agents.url.rpartition(":")[2])
-        place = Installation(directory, ports[""], ports["UI_"], ports["CHAT_"], api_port, ports["WEBHOOK_"], "t" * 32)
+        place = Installation(
+            directory, ports[""], ports["UI_"], ports["CHAT_"], api_port, ports["WEBHOOK_"], "t" * 32, "c" * 32
+        )
         behind = dev._apart()
         commands = {
             "temporal": dev._temporal(place, behind),
@@ -170,6 +172,7 @@ async def test_a_page_of_another_origin_changes_nothing(reachable: ReachableDev)
     ui = f"http://127.0.0.1:{reachable.place.ui_port}/api/v1/namespaces/default/workflows/w"
     chat = reachable.place.chat
     press = json.dumps({"open_id": "ou_requester", "chat_id": "oc_team"})
+    call = json.dumps({"tool": "send_invoice", "arguments": {}, "open_id": "ou_requester", "chat_id": "oc_team"})
     page = await _shown(reachable, f"http://{EVIL}:4000/")
     for url, body in (
         (temporal, json.dumps(START)),
@@ -177,6 +180,8 @@ async def test_a_page_of_another_origin_changes_nothing(reachable: ReachableDev)
         (f"{chat}/api/reset", ""),
         (f"{chat}/api/expire_tokens", ""),
         (f"{chat}/api/shortcuts/0", press),
+        (f"{chat}/api/tools", call),
+        (f"{chat}/api/say", json.dumps({"open_id": "ou_requester", "text": "hi"})),
         (f"{chat}/api/clicks", "{}"),
         (f"{chat}/open-apis/auth/v3/tenant_access_token/internal", "{}"),
     ):
@@ -195,6 +200,7 @@ async def test_a_name_that_leads_here_opens_nothing(reachable: ReachableDev) -> 
     press = json.dumps({"open_id": "ou_requester", "chat_id": "oc_team"})
     for port, path, body in (
         (reachable.place.chat_port, "/api/shortcuts/0", press),
+        (reachable.place.chat_port, "/api/tools", press),
         (reachable.place.chat_port, "/api/reset", "{}"),
         (reachable.place.ui_port, "/api/v1/namespaces/default/workflows/w?x=1", json.dumps(START)),
         (reachable.http_port, "/api/v1/namespaces/default/workflows/w?x=1", json.dumps(START)),
@@ -212,7 +218,8 @@ async def test_our_own_pages_work(reachable: ReachableDev) -> None:
     await page.goto(f"{reachable.place.chat}/")
     press = json.dumps({"open_id": "ou_requester", "chat_id": "oc_team"})
     assert await page.evaluate(PRESS, ["/api/shortcuts/0", press]) == 200
-    assert len(reachable.agents.received) == 1
+    asked = [(each.method, each.target) for each in reachable.agents.received]
+    assert asked == [("GET", "/v1/tools"), ("POST", "/v1/approvals")]  # what can be asked for, and what was
     reachable.agents.received.clear()
     shown = await page.goto(f"http://127.0.0.1:{reachable.place.ui_port}/")
     assert shown is not None
@@ -222,7 +229,7 @@ async def test_our_own_pages_work(reachable: ReachableDev) -> None:
 
 
 def test_secrets_are_of_this_installation_and_its_owner(tmp_path: Path) -> None:
-    places = [Installation(tmp_path / name, 1, 2, 3, 4, 5, "t") for name in ("a", "b", "a")]
+    places = [Installation(tmp_path / name, 1, 2, 3, 4, 5, "t", "c") for name in ("a", "b", "a")]
     one, other, again = (place.environment for place in places)
     for name in ("APP_SECRET", "ENCRYPT_KEY", "VERIFICATION_TOKEN"):
         assert one[f"ASSENT_FEISHU_{name}"] == one[f"SIMULATOR_{name}"] == again[f"SIMULATOR_{name}"]

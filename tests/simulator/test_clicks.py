@@ -350,13 +350,45 @@ async def test_a_shortcut_posts_its_body_with_the_blanks_filled_in(hook: Webhook
             {"label": shortcut["label"], "description": shortcut["description"]}
         ]
         pressed = await platform.http.post("/api/shortcuts/0", json={"open_id": "ou_requester", "chat_id": "oc_team"})
-        assert pressed.json() == {"status": 200, "body": {}}
+        assert (pressed.json()["status"], pressed.json()["body"]) == (200, {})
         assert (await platform.http.post("/api/shortcuts/1", json={})).status_code == 404
     headers, body = hook.received[-1]
     sent = json.loads(body)
     assert headers["authorization"] == "Bearer abc"
     assert (sent["requester"], sent["to"], sent["n"]) == ("open_id:ou_requester", ["oc_team"], 1)
-    assert len(sent["id"]) > len("try-")
+    assert sent["id"] == f"try-{pressed.json()['uuid']}"
+
+
+async def test_any_call_is_asked_for_with_what_was_filled_in(hook: Webhook) -> None:
+    catalogue = {
+        "list": hook.url,
+        "url": hook.url,
+        "body": {"tool": "{tool}", "arguments": "{arguments}", "for": "{open_id}"},
+    }
+    filled = {"order": "A-7 {open_id}", "lines": [{"n": 1}]}
+    async with feishu(Settings(catalogue=catalogue)) as platform:
+        asked = {"tool": "refund", "arguments": filled, "open_id": "ou_requester", "chat_id": "oc_team"}
+        assert (await platform.http.post("/api/tools", json=asked)).json()["status"] == 200
+    assert json.loads(hook.received[-1][1]) == {"tool": "refund", "arguments": filled, "for": "ou_requester"}
+    async with feishu(Settings()) as platform:
+        assert (await platform.http.get("/api/tools")).json() == []
+        assert (await platform.http.post("/api/tools", json=asked)).status_code == 404
+
+
+async def test_what_a_person_writes_to_the_bot_is_in_their_chat_and_told_to_the_app(hook: Webhook) -> None:
+    async with feishu(Settings(callback_url=hook.url, encrypt_key="")) as platform:
+        said = await platform.http.post("/api/say", json={"open_id": "ou_approver", "text": "what waits for me?"})
+        assert said.json()["delivered"] is True
+        (message,) = (await platform.http.get("/api/messages")).json()["messages"]
+        assert (await platform.http.post("/api/say", json={"open_id": "ou_x", "text": "hi"})).status_code == 404
+    assert (message["sender"], message["chat_id"]) == ("ou_approver", "oc_p2p_approver")
+    told = json.loads(hook.received[-1][1])
+    assert told["header"]["event_type"] == "im.message.receive_v1"
+    assert told["event"]["sender"]["sender_id"]["open_id"] == "ou_approver"
+    assert (told["event"]["message"]["message_id"], told["event"]["message"]["chat_type"]) == (
+        message["message_id"],
+        "p2p",
+    )
 
 
 _KIND = {

@@ -262,7 +262,9 @@ class Scene:
 @asynccontextmanager
 async def opened(client: Client, address: str, directory: Path) -> AsyncIterator[Scene]:
     """Everything that `make dev` starts, on the test run's Temporal: its own page, buttons, webhook and tools."""
-    place = Installation(directory, 0, free_port(), free_port(), free_port(), free_port(), "secret-agent")
+    place = Installation(
+        directory, 0, free_port(), free_port(), free_port(), free_port(), "secret-agent", "secret-console"
+    )
     async with AsyncExitStack() as stack:
         url = await new_database("sqlite", directory)
         tokens = write_tokens(directory)

@@ -20,6 +20,7 @@ from activities.feishu.client import Feishu
 from activities.feishu.errors import FeishuRefused, FeishuUnavailable
 from activities.feishu.verifier import Verifier
 from activities.inbox import InboxActivities
+from activities.links import chat_url
 from activities.memberships import learn_members
 from assent import Assent, Unavailable
 from assent.contracts.address import Address, AddressKind
@@ -34,7 +35,7 @@ from cards import Event, RevokeClick, Wording
 from cards.controls import VALUE_VERSION
 from cards.elements import tags, weight
 from cards.framing import MOST_BYTES, MOST_TAGS
-from cards.inbox import MOST_LISTED, Waiting, inbox_card
+from cards.inbox import MOST_LISTED, Place, Waiting, inbox_card
 from ledger import Ledger
 from tests.conftest import new_database
 from tests.support import servers
@@ -127,8 +128,21 @@ def test_the_card_lists_what_waits_and_says_how_much_more() -> None:
     assert "Nothing is waiting for you" in inbox_card([], 0, WORDING)
 
 
+def test_the_card_names_the_chat_of_each_and_leads_there() -> None:
+    url = chat_url("https://open.feishu.cn", "oc_1")
+    card = inbox_card([Waiting(plan(), Stage.CALL, Place("Payments", url))], 0, WORDING)
+    assert all(text in card for text in ("In the chat [Payments]", "在会话 [Payments]"))
+    assert "https://applink.feishu.cn/client/chat/open?openChatId=oc_1" in card
+    assert "](" not in inbox_card([Waiting(plan(), Stage.CALL, Place("Payments](x", None))], 0, WORDING)
+    assert chat_url("https://open.larksuite.com", "oc/1") == (
+        "https://applink.larksuite.com/client/chat/open?openChatId=oc%2F1"
+    )
+    assert chat_url("https://feishu.example.com", "oc_1") is None
+
+
 def test_the_longest_card_fits() -> None:
-    card = inbox_card([Waiting(plan(tool="长" * 200), Stage.CALL)] * MOST_LISTED, 10_000, WORDING)
+    place = Place("群" * 200, chat_url("https://open.feishu.cn", "oc_" + "x" * 32))
+    card = inbox_card([Waiting(plan(tool="长" * 200), Stage.CALL, place)] * MOST_LISTED, 10_000, WORDING)
     assert weight(card) <= MOST_BYTES
     assert tags(card) <= MOST_TAGS
 
@@ -178,7 +192,7 @@ async def answers(feishu: FeishuService, message_id: str) -> list[dict[str, Any]
 async def test_a_private_message_is_answered_once_with_what_waits(
     feishu: FeishuService, web: Web, tmp_path: Path
 ) -> None:
-    mine = await feishu.ask(tmp_path, reason="mine")
+    mine = await feishu.ask(tmp_path, reason="mine", chat_id="oc_team")
     theirs = await feishu.ask(tmp_path, "by_two", requester=REQUESTER)
     for handle in (mine, theirs):
         await handle.state()
@@ -193,6 +207,8 @@ async def test_a_private_message_is_answered_once_with_what_waits(
     assert answer["chat_id"] == "oc_p2p_requester"
     assert "mark" in text
     assert "by_two" not in text
+    assert "付款审批 · Payments" in text
+    assert "/?chat=oc_team" in text
     at_approver = await a_message(feishu, "ou_approver")
     await send(web, written(at_approver, "ou_approver"))
     (answer,) = await answers(feishu, at_approver)

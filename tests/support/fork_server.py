@@ -147,8 +147,9 @@ class Forked:
         if self.stdin is None:
             return
         with suppress(BrokenPipeError, ConnectionResetError):  # it may not care to listen
-            self.stdin.write(said or b"")
-            await self.stdin.drain()
+            if said and not self.stdin.is_closing():  # one that has ended already has closed it
+                self.stdin.write(said)
+                await self.stdin.drain()
         self.stdin.close()
 
     async def _watch(self) -> int:

@@ -405,7 +405,9 @@ class History:
             return
         kind = CardKind.RESULT if self.approval.result else CardKind.CALL
         cards = self.approval.result.cards if self.approval.result else self.approval.cards
-        for place in range(len(self.approval.panel.addresses(self.approval.plan))):
+        panel, plan = self.approval.panel, self.approval.plan
+        addresses = panel.private_addresses(plan) if self.approval.result else panel.addresses(plan)
+        for place in range(len(addresses)):
             if self.shown.get((kind, cards.generation, place)) != self.approval.renewal:
                 raise self._wrong(f"the card {cards.generation}/{place} is not of renewal {self.approval.renewal}")
 

@@ -15,7 +15,7 @@ with workflow.unsafe.imports_passed_through():
     from assent import core, names, sizes
     from assent.contracts.bundles import Carded, Member
     from assent.contracts.conclude import Announcement, Conclusion, Recorded
-    from assent.contracts.decision import Decision, Verdict
+    from assent.contracts.decision import Decision, Verdict, VerdictKind
     from assent.contracts.execute import Report, ReportKind, ToolCall
     from assent.contracts.outcome import Outcome
     from assent.contracts.plan import Plan
@@ -204,9 +204,10 @@ class ApprovalWorkflow:
             await deliveries.show_result_waits()
         since = workflow.now()
         deliveries = Deliveries(approval, self._bundle)
-        if result.decision is None:
-            await deliveries.send_first(since)
         waiting = Waiting(approval, deliveries, self._continue_as_new, self._describe, since=since)
+        if result.decision is None:
+            await waiting.write_first()
+            await deliveries.send_first(since)
         await waiting.until(lambda state: state.result is None or state.result.decision is not None)
         deliveries.stop()
         result = approval.state.result or result
@@ -342,6 +343,8 @@ class ApprovalWorkflow:
 
     @workflow.query(name=names.VERDICT, description="What became of one sending of one decision.")
     def _verdict(self, question: VerdictQuestion) -> Verdict:
+        if self._open is not None and not self._open.state.is_indexed and not self._open.state.wait_is_over:
+            return Verdict(kind=VerdictKind.RECEIVED)  # inboxes list it as it was: whoever is told looks there next
         return core.verdict(self._state, question)
 
     # Small things

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -19,7 +20,7 @@ with workflow.unsafe.imports_passed_through():
     from assent.steps import WEIGH, WRITE_AUDIT
     from workflows.deliveries import Deliveries
     from workflows.open_approval import OpenApproval
-    from workflows.steps import AT_ONCE, HERE, ONCE, OUTBOUND, take
+    from workflows.steps import AT_ONCE, HERE, LOCAL, ONCE, OUTBOUND, take
 
 _A_MOMENT = timedelta(milliseconds=1)
 """What is overdue is due by a timer, too: then history tells it."""
@@ -46,6 +47,13 @@ class Waiting:
         self._asking: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
         self._now = since
+
+    async def write_first(self) -> None:
+        """Write down what is known before the wait begins, so that inboxes list what is waited for at once."""
+        batch = core.batch(self._approval.state)
+        with contextlib.suppress(FailureError):  # it is written beside the wait
+            await take(WRITE_AUDIT, batch, LOCAL, within=AT_ONCE)
+            self._approval.becomes(core.write_batch, batch, workflow.now())
 
     async def until(self, is_over: Callable[[Planned], bool]) -> bool:
         """Wait until it is over; False if the time for it passed before."""

@@ -96,7 +96,7 @@ async def test_frozen_calls_are_listed_told_and_settled_in_temporals_ui(ui: Ui, 
     await ui.page.get_by_text("User Metadata", exact=True).first.click()
     details = ui.page.locator("iframe").last.content_frame
     hash_ = str(outcome.payload_sha256)[:12]
-    for told in ("nobody knows whether it took effect", handle.id, hash_, "open_id:ou_me", "What the ledger says"):
+    for told in ("whether it took effect is not known", handle.id, hash_, "open_id:ou_me", "What the ledger says"):
         await expect(details.get_by_text(told).first).to_be_visible(timeout=PATIENCE)
     await ui.picture("frozen-page")
 

@@ -18,7 +18,7 @@ from temporalio.service import RPCError
 from assent.temporal import search
 from tests.support.waiting import until
 
-NAMESPACES = 144
+NAMESPACES = 288
 """How many Temporal namespaces the test server offers, so that each service of a test has one to itself."""
 _SETTINGS = (
     "frontend.WorkflowTimeSkippingEnabled=true",

@@ -149,7 +149,7 @@ async def by_http(town: Town, case: Case, word: Word) -> str:
 
 
 async def by_command_line(town: Town, case: Case, word: Word) -> str:
-    options = ["--as", str(word.operator), "--reason", REASON]
+    options = ["--yes", "--as", str(word.operator), "--reason", REASON]
     if word.payload_hash is not None:
         options += ["--hash", word.payload_hash]
     if word.content is not None:

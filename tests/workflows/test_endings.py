@@ -44,12 +44,12 @@ class OutOfReach:
     async def tried(self, approval_id: str, status: Status) -> bool:
         return self._tried[approval_id, status] >= LONGER_THAN_EVER
 
-    async def _refuse(self, conclusion: Conclusion) -> Outcome:
+    async def _refuse(self, conclusion: Conclusion, *more: Any) -> Outcome:
         approval_id = conclusion.outcome.approval_id
         if approval_id in self._of:
             self._tried[approval_id, conclusion.outcome.status] += 1
             raise ConnectionError("the ledger is out of reach")
-        return await self._settle(conclusion)
+        return await self._settle(conclusion, *more)
 
 
 _ENDINGS = (Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.SUPERSEDED)

@@ -41,6 +41,11 @@ class ApprovalActivities:
         """Fix the plan, once: whatever is shown and run later is what is stored here first."""
         request = preparation.request
         plan, refused = None, None
+        limits = Limits(
+            agent=preparation.limits,
+            chat_requests_per_hour=self._settings.chat_requests_per_hour or None,
+            requester_pending=self._settings.requester_pending or None,
+        )
         try:
             request.sha256  # noqa: B018 - past the client nobody has checked that it can be hashed
         except InvalidRequest as error:
@@ -49,15 +54,14 @@ class ApprovalActivities:
             plan = await self._planner.plan(preparation)
             open_until = plan.open_until
         except Unresolved as unresolved:
-            return await self._ledger.prepared(request) or Prepared(unknown=unresolved.unknown)
+            if known := await self._ledger.prepared(request):
+                return known
+            if unresolved.unknown.files and (over := await self._ledger.exceeded(request, limits, preparation.now)):
+                return Prepared(exceeded=over)  # before anything is fetched for it
+            return Prepared(unknown=unresolved.unknown)
         except InvalidRequest as error:
             refused = str(error)
             open_until = preparation.now
-        limits = Limits(
-            agent=preparation.limits,
-            chat_requests_per_hour=self._settings.chat_requests_per_hour or None,
-            requester_pending=self._settings.requester_pending or None,
-        )
         return await self._ledger.register(
             request,
             plan,

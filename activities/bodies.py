@@ -35,6 +35,10 @@ class Body:
     def __init__(self, call: Callable[[], Any]) -> None:
         self._task = asyncio.ensure_future(_guarded(call, on_loop=inspect.iscoroutinefunction(call)))
 
+    def then(self, do: Callable[[], None]) -> None:
+        """Do something when it has ended, however long that takes."""
+        self._task.add_done_callback(lambda _: do())
+
     async def end(self, timeout: timedelta | None = None) -> Any:
         """The value it returned, `Raised`, or `TimedOut` if it takes longer."""
         await asyncio.wait({self._task}, timeout=timeout.total_seconds() if timeout else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,6 +13,7 @@ from assent.arguments import schema
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.approvers import Approvers
 from assent.contracts.decision import Remember
+from assent.contracts.files import FileDigest, FilesWanted
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
@@ -20,13 +22,15 @@ from assent.contracts.plan import Edit, Plan
 from assent.contracts.prepare import Preparation, Resolved, Unknowns
 from assent.contracts.request import DEFAULT_TTL, Request, WhenPending
 from assent.errors import InvalidRequest
-from assent.payload import canonical_payload, idempotency_key, scope_key, scope_of, sha256
+from assent.payload import canonical_payload, idempotency_key, payload_files, scope_key, scope_of, sha256
 from assent.persons import Person
 from assent.policy.rules import Asking, Effective, objection
 from assent.settings import Settings
 from assent.sizes import EDIT, text_size
 from ledger import Ledger, Twin
 
+MOST_FILES = 20
+"""How many files one call may name."""
 _RESULT_TTL = timedelta(hours=1)
 _ELSEWHERE = "reply_to: that message is not in the chat that chat_id names; leave one of them out, or correct it"
 
@@ -64,7 +68,9 @@ class Planner:
         requester = person.named(named)
         conversation, chat_is_known = _chat(request, resolved)
         arguments = schema.complete(manifest.parameters, request.arguments)
-        payload = canonical_payload(request.tool, arguments)
+        wanted = _files_wanted(manifest, arguments, request.approval_id, named, preparation.deadline)
+        digests = {digest.file_id: digest for digest in resolved.files} if resolved else {}
+        payload = canonical_payload(request.tool, arguments, _hashed(wanted, digests, {}))
         if manifest.is_consent_only:
             refuse_what_cannot_be_consented_to(payload)
         payload_sha256 = sha256(payload)
@@ -73,10 +79,12 @@ class Planner:
         grant = await self._grant(manifest, effective, requester, conversation, payload, preparation.now)
         if grant is not None and grant.scope is Remember.TOOL and not chat_is_known:
             grant, effective = None, effective.model_copy(update={"in_doubt": (*effective.in_doubt, "conversation")})
-        if resolved is None and (
-            unknown := await self._unknowns(request, payload, named, person, effective, chat_is_known)
-        ):
-            raise Unresolved(unknown)
+        if resolved is None:
+            unknown = await self._unknowns(
+                request, payload, named, person, effective, chat_is_known, has_files=bool(wanted)
+            )
+            if unknown := self._with_files(unknown, wanted):
+                raise Unresolved(unknown)
         if person.is_mixed_up:
             raise InvalidRequest("requester: its ids are known to be of two people; name the requester by one of them")
         scope = scope_of(
@@ -126,6 +134,7 @@ class Planner:
             is_consent_only=manifest.is_consent_only,
             tool_call_id=request.tool_call_id,
             thread_id=request.thread_id,
+            previews=_previews(digests),
             **self._of_the_rule(effective),
         )
 
@@ -139,7 +148,10 @@ class Planner:
         if resolved is not None and resolved.refused is not None:
             raise InvalidRequest(resolved.refused)
         complete = schema.complete(manifest.parameters, arguments)
-        payload = canonical_payload(plan.tool, complete)
+        wanted = _files_wanted(manifest, complete, plan.approval_id, plan.requester, plan.deadline)
+        standing = payload_files(plan.payload)
+        digests = {digest.file_id: digest for digest in resolved.files} if resolved else {}
+        payload = canonical_payload(plan.tool, complete, _hashed(wanted, digests, standing))
         if manifest.is_consent_only:
             refuse_what_cannot_be_consented_to(payload, before=plan.payload)
         payload_sha256 = sha256(payload)
@@ -154,8 +166,11 @@ class Planner:
         person = await self._ledger.person((resolved.requester if resolved else None) or plan.requester)
         known = _whereabouts(plan, person, resolved)
         effective = await self._effective(manifest, Asking.of(payload, **known))
-        if resolved is None and (unknown := await self._unknowns_of_edit(plan, payload, person, effective)):
-            raise Unresolved(unknown)
+        if resolved is None:
+            new = _without(wanted, standing)
+            unknown = self._with_files(await self._unknowns_of_edit(plan, payload, person, effective), new)
+            if unknown is not None:
+                raise Unresolved(unknown)
         of_the_rule = self._of_the_rule(effective)
         twin = await self._ledger.twin(payload_sha256, self._settings.namespace, plan.requester)
         if effective.permission.execution is Execution.AUTO:  # somebody was asked, and goes on being asked
@@ -177,6 +192,7 @@ class Planner:
                     payload_sha256=payload_sha256,
                 ),
                 "escalate_to": effective.escalate_to,
+                "previews": {**plan.previews, **_previews(digests)},
                 **known,
                 **of_the_rule,
             }
@@ -204,6 +220,8 @@ class Planner:
         person: Person,
         effective: Effective,
         chat_is_known: bool,
+        *,
+        has_files: bool,
     ) -> Unknowns | None:
         """What the plan depends on, nobody has proved so far, and Feishu can say."""
         is_scoped = request.message_id is not None or request.idempotency_scope is not None
@@ -212,7 +230,7 @@ class Planner:
         in_doubt = frozenset(effective.in_doubt)
         is_one = is_scoped or has_slot or is_excluded
         must_be_proved = (person.standing is None and is_one) or (
-            person.is_unproved and (is_one or await self._asks_who(payload, effective))
+            person.is_unproved and (is_one or has_files or await self._asks_who(payload, effective))
         )
         asks_who = must_be_proved or person.is_mixed_up or bool(in_doubt - {"conversation"})
         asks_where = not chat_is_known and (request.is_bound_to_chat or "conversation" in in_doubt)
@@ -237,6 +255,14 @@ class Planner:
         decides = any(stage.kind is Approvers.Kind.REQUESTER or stage.exclude_requester for stage in stages)
         is_remembered = permission.execution is Execution.ASK_ONCE
         return (is_decided and decides) or is_remembered or (await self._policy.rules()).ask_who(subject_of(payload))
+
+    def _with_files(self, unknown: Unknowns | None, wanted: FilesWanted | None) -> Unknowns | None:
+        """What Feishu must be asked, with the files that a call names."""
+        if wanted is None:
+            return unknown
+        if not self._settings.feishu_app_id:
+            raise InvalidRequest("files: this service talks to no Feishu, so it cannot fetch what people shared there")
+        return (unknown or Unknowns()).model_copy(update={"files": wanted})
 
     def _asked_of_feishu(self, requester: Identity | None, message_id: str | None) -> Unknowns | None:
         if not self._settings.feishu_app_id or (requester is None and message_id is None):
@@ -318,6 +344,50 @@ def addresses_of(
     if approvers.chat_id:
         return (Address(kind=AddressKind.CHAT_ID, id=approvers.chat_id),)
     return tuple(Address.of(person) for person in approvers.people) or (Address.of(requester),)
+
+
+def _files_wanted(
+    manifest: Manifest, arguments: dict[str, Any], approval_id: str, requester: Identity, until: datetime
+) -> FilesWanted | None:
+    """The files that the arguments name; None if they name none."""
+    if not schema.takes_files(manifest.parameters):
+        return None
+    file_ids = schema.file_ids(manifest.parameters, arguments)
+    if len(file_ids) > MOST_FILES:
+        raise InvalidRequest(f"files: the call names {len(file_ids)} files, the limit is {MOST_FILES}")
+    masked = {name: value for name, value in arguments.items() if name in manifest.sensitive}
+    return (
+        FilesWanted(
+            approval_id=approval_id,
+            requester=requester,
+            file_ids=tuple(file_ids),
+            hidden=tuple(schema.file_ids(manifest.parameters, masked)),
+            until=until,
+        )
+        if file_ids
+        else None
+    )
+
+
+def _without(wanted: FilesWanted | None, standing: Collection[str]) -> FilesWanted | None:
+    """The files that nobody has fetched yet."""
+    if wanted is None:
+        return None
+    new = tuple(file_id for file_id in wanted.file_ids if file_id not in standing)
+    return wanted.model_copy(update={"file_ids": new}) if new else None
+
+
+def _hashed(
+    wanted: FilesWanted | None, digests: Mapping[str, FileDigest], standing: Mapping[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """What the payload says of the files that a call names: as they were kept first."""
+    file_ids = wanted.file_ids if wanted else ()
+    found = {file_id: digests[file_id].in_payload() for file_id in file_ids if file_id in digests}
+    return {**found, **{file_id: standing[file_id] for file_id in file_ids if file_id in standing}}
+
+
+def _previews(digests: Mapping[str, FileDigest]) -> dict[str, str]:
+    return {digest.file_id: digest.preview for digest in digests.values() if digest.preview}
 
 
 def _chat(request: Request, resolved: Resolved | None) -> tuple[str | None, bool]:

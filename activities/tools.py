@@ -7,7 +7,7 @@ import itertools
 import logging
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,13 +20,15 @@ from temporalio.service import RPCError
 
 from activities.asking import CallAsker, Stopwatch
 from activities.bodies import Body, Raised, TimedOut
+from activities.opened_files import OpenedFiles, OtherBytes
 from activities.policy import PolicyInForce, effective_now
 from assent import names
 from assent.content import Content, describe
 from assent.contracts.execute import PlannedCall, Report, ReportKind, ToolCall
 from assent.contracts.plan import Plan
 from assent.contracts.status import Status
-from assent.payload import payload_arguments, sha256
+from assent.files import SharedFile
+from assent.payload import payload_arguments, payload_files, sha256
 from assent.policy.rules import objection
 from assent.tools.asking import Asking
 from assent.tools.definition import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolResult
@@ -87,7 +89,7 @@ class ToolActivities:
         "Not executed" means that it has not and no longer can. That it no longer can must be certain before the probe
         looks: what ended while it looked may have taken effect right after.
         """
-        tool, arguments, call, _ = await self._check(named)
+        tool, arguments, call, _ = await self._check(named, _handles)
         assert tool.probe is not None, "the manifest says that there is a probe"
         before = await self._ledger.begun(call.consent)
         async with _heartbeat():
@@ -106,11 +108,18 @@ class ToolActivities:
         return Report(kind=kind, reason=f"the probe answered {result.answer}", attempts=before.attempts)
 
     async def _execute(self, named: PlannedCall) -> Report:
+        with OpenedFiles() as files:
+            return await self._made(named, files)
+
+    async def _made(self, named: PlannedCall, files: OpenedFiles) -> Report:
         may_start = _may_start(named)
         try:
-            tool, arguments, call, plan = await self._check(named)
+            tool, arguments, call, plan = await self._check(named, files.named_in)
+            await files.fill(self._ledger.files, call.approval_id)
             holder = _holder(tool)
             beginning = await self._begin(call, holder, may_start, partial(self._check_policy, call, tool, plan))
+        except OtherBytes as other:
+            raise _Refused(str(other)) from None
         except (_Refused, ApplicationError):
             raise
         except Exception as error:
@@ -122,7 +131,7 @@ class ToolActivities:
             raise ApplicationError(why, type="NotYet") from None
         if beginning.report is not None:
             return beginning.report
-        body, value = await self._run(tool, arguments, call, beginning.attempt)
+        body, value = await self._run(tool, arguments, call, beginning.attempt, files)
         try_again = isinstance(value, Raised | TimedOut) and call.retry_safe and beginning.attempt < call.attempts
         # Where another attempt may follow, the claim stays open: that attempt takes it over, with the same key.
         report = None if try_again else await self._record(call, holder, beginning.attempt, _ending(value))
@@ -135,16 +144,20 @@ class ToolActivities:
             raise ApplicationError(unknown, type="AttemptUnknown", category=ApplicationErrorCategory.BENIGN)
         return report
 
-    async def _run(self, tool: Tool, arguments: dict[str, Any], call: ToolCall, attempt: int) -> tuple[Body, Any]:
+    async def _run(
+        self, tool: Tool, arguments: dict[str, Any], call: ToolCall, attempt: int, files: OpenedFiles
+    ) -> tuple[Body, Any]:
         """Run the body, and say how it ended within its time; what people are asked meanwhile does not count."""
         context = _context(call, attempt)
         if not call.asks:
             body = Body(tool.bound(arguments, context))
+            files.stay_until_end(body)
             return body, await body.end(call.timeout)
         stopwatch = Stopwatch()
         asker = CallAsker(call, stopwatch)
         try:
             body = Body(tool.bound(arguments, context.asking_with(Asking(asker))))
+            files.stay_until_end(body)
             return body, await body.end_by(stopwatch, call.timeout)
         finally:
             asker.close()
@@ -162,8 +175,13 @@ class ToolActivities:
         finally:
             self._may_wait[queue] -= asks
 
-    async def _check(self, named: PlannedCall) -> tuple[Tool, dict[str, Any], ToolCall, Plan]:
-        """Refuse whatever is not, byte for byte, what was shown and approved."""
+    async def _check(
+        self, named: PlannedCall, files: Callable[[str], Mapping[str, SharedFile]]
+    ) -> tuple[Tool, dict[str, Any], ToolCall, Plan]:
+        """Refuse whatever is not, byte for byte, what was shown and approved.
+
+        files: gives the files that a payload names, for the arguments that name them.
+        """
         plan = await self._ledger.plan(named.approval_id, named.payload_sha256)
         if plan is None:
             raise _Refused("the ledger holds no plan for what would run")
@@ -177,7 +195,7 @@ class ToolActivities:
         if tool.manifest.shown_sha256 != call.manifest_sha256:
             await self._refuse_manifest(call)
         try:
-            return tool, tool.parse(payload_arguments(call.payload)), call, plan
+            return tool, tool.parse(payload_arguments(call.payload), files(call.payload)), call, plan
         except ValidationError as error:
             problems = "; ".join(_problem(e["loc"], e["msg"], tool) for e in error.errors())
             raise _Refused(f"invalid arguments: {problems}"[:2000]) from None
@@ -295,6 +313,11 @@ class ToolActivities:
         waiting = asyncio.ensure_future(record())
         self._late.add(waiting)
         waiting.add_done_callback(self._late.discard)
+
+
+def _handles(payload: str) -> dict[str, SharedFile]:
+    """The files that a payload names, without their bytes."""
+    return {file_id: SharedFile(file_id=file_id, **said) for file_id, said in payload_files(payload).items()}
 
 
 def _ending(value: Any) -> Ending:

@@ -8,6 +8,7 @@ from temporalio import activity
 
 from activities.cards import prompt, told
 from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuUnavailable
 from activities.memberships import members_now
 from activities.planning import Planner, Unresolved
 from activities.resolving import ResolvingActivities
@@ -26,11 +27,13 @@ from ledger import Ledger, LedgerError
 class WeighingActivities:
     """The activities by which a decision is judged, and by which it is remembered."""
 
-    def __init__(self, ledger: Ledger, planner: Planner, feishu: Feishu | None) -> None:
+    def __init__(
+        self, ledger: Ledger, planner: Planner, feishu: Feishu | None, resolving: ResolvingActivities | None = None
+    ) -> None:
         self._ledger = ledger
         self._planner = planner
         self._feishu = feishu
-        self._resolving = ResolvingActivities(ledger, feishu) if feishu else None
+        self._resolving = resolving or (ResolvingActivities(ledger, feishu) if feishu else None)
 
     @activity.defn(name=names.WEIGH)
     async def weigh(self, weighing: Weighing) -> Weighed:
@@ -76,6 +79,8 @@ class WeighingActivities:
             return await self._planner.edited(plan, arguments, by)
         except Unresolved as unresolved:
             assert self._resolving is not None, "only who can be asked is"
+            if unresolved.unknown.files and activity.info().is_local:
+                raise FeishuUnavailable("later") from None  # no task of a workflow waits for a file
             return await self._planner.edited(plan, arguments, by, await self._resolving.resolve(unresolved.unknown))
 
     async def _arguments(self, plan: Plan, decision: Decision) -> dict[str, object]:

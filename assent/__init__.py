@@ -32,6 +32,7 @@ from assent.errors import (
     QuotaExceeded,
     Unavailable,
 )
+from assent.files.shared_file import SharedFile
 from assent.tools.asking import AskInterrupted
 from assent.tools.definition import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool
 
@@ -66,6 +67,7 @@ __all__ = [
     "QuestionOutcome",
     "QuotaExceeded",
     "Registry",
+    "SharedFile",
     "Status",
     "SyncAssent",
     "Tool",

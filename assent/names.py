@@ -25,6 +25,7 @@ INBOX_REPLY = "InboxReply"
 REDRAWING = "Redrawing"
 QUESTION = "Question"
 SHOW_ANSWERED = "ShowAnswered"
+RECEIVE_FILES = "ReceiveFiles"
 
 PREPARE = "prepare"
 RESOLVE = "resolve"
@@ -52,6 +53,8 @@ DELIVER_QUESTION = "deliver_question"
 SHOW_QUESTION = "show_question"
 RECORD_ANSWER = "record_answer"
 OPEN_QUESTIONS = "open_questions"
+REGISTER_FILES = "register_files"
+ANSWER_FILES = "answer_files"
 
 DECIDE = "decide"
 ANSWER = "answer"
@@ -132,3 +135,8 @@ def redrawing_workflow(approval_id: str, unique: str) -> str:
 def inbox_reply_workflow(message_id: str) -> str:
     """One answer for one message, however often the platform tells of it."""
     return f"inbox-reply/{message_id}"
+
+
+def receive_files_workflow(message_id: str) -> str:
+    """One for each message, however often and by whichever way the platform tells of it."""
+    return f"receive-files/{message_id}"

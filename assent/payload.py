@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import rfc8785
@@ -33,9 +34,14 @@ def canonical_json(value: Any) -> bytes:
     return rfc8785.dumps(value)
 
 
-def canonical_payload(tool: str, arguments: Mapping[str, Any]) -> str:
-    """The canonical text of one call: what is shown, hashed, stored and parsed again to run."""
-    text = canonical_json({"arguments": arguments, "files": {}, "tool": tool})
+def canonical_payload(
+    tool: str, arguments: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+) -> str:
+    """The canonical text of one call: what is shown, hashed, stored and parsed again to run.
+
+    files: what is known of the bytes of each file that the arguments name: media_type, name, sha256 and size.
+    """
+    text = canonical_json({"arguments": arguments, "files": dict(files), "tool": tool})
     if len(text) > MAX_PAYLOAD_BYTES:
         raise InvalidRequest(
             f"the call holds {len(text)} bytes, the limit is {MAX_PAYLOAD_BYTES}; "
@@ -59,6 +65,12 @@ def argument_values(payload: str) -> dict[str, Any]:
     """The arguments of a canonical payload."""
     arguments: dict[str, Any] = json.loads(payload)["arguments"]
     return arguments
+
+
+def payload_files(payload: str) -> dict[str, dict[str, Any]]:
+    """What a canonical payload says of the files that its arguments name, by their ids."""
+    files: dict[str, dict[str, Any]] = json.loads(payload)["files"]
+    return files
 
 
 def payload_arguments(payload: str) -> bytes:

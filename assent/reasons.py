@@ -58,6 +58,12 @@ NO_FEISHU = Reason("the members of a chat decide this, and this service talks to
 REQUESTER_UNKNOWN = Reason("requester: who {person} is could not be found out. {why}")
 TWO_PEOPLE = Reason("requester: its ids are not all of one person, as Feishu says; name the requester by one of them")
 CHAT_UNKNOWN = Reason("reply_to: which chat the message is in could not be found out. {why}")
+NO_SUCH_FILE = Reason(
+    "files: {file_id}: there is no such file of the requester's, or it has expired; ask them to send it again"
+)
+FILE_NOT_TO_BE_HAD = Reason("files: {file_id} cannot be fetched: {why}")
+BYTES_ARE_GONE = Reason("the bytes of {file_id} are no longer kept; propose the call anew")
+OTHER_BYTES = Reason("the bytes of {file_id} are not those that were approved")
 
 
 # What is wrong with an argument

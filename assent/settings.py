@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from assent.contracts.identity import Identity
+from assent.files import MAX_BYTES
 from assent.webhooks import signing_key
 
 
@@ -31,6 +32,12 @@ def _default_database() -> str:
 def _positive(value: timedelta) -> timedelta:
     if value <= timedelta(0):
         raise ValueError("must be positive")
+    return value
+
+
+def _not_negative(value: timedelta) -> timedelta:
+    if value < timedelta(0):
+        raise ValueError("must not be negative")
     return value
 
 
@@ -61,6 +68,7 @@ def _domain(value: str) -> str:
 
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda given: None if given == "" else given)]
 """A path, or nothing: a variable that is set to nothing names no file."""
+NotNegative = Annotated[timedelta, BeforeValidator(_seconds), AfterValidator(_not_negative)]
 Positive = Annotated[timedelta, BeforeValidator(_seconds), AfterValidator(_positive)]
 
 
@@ -126,6 +134,12 @@ class Settings(BaseSettings):
     """How many approvals may be open on one person's behalf; 0 for any number."""
     chat_requests_per_hour: Annotated[int, Field(ge=0)] = 100
     """How many requests one chat, or one person in private, may be shown in an hour; 0 for any number."""
+    files_ttl: NotNegative = timedelta(days=7)
+    """How long a file that somebody shares with the bot can be used; 0 for ever."""
+    files_max: Annotated[int, Field(ge=1, le=100 * 1024 * 1024)] = MAX_BYTES
+    """How many bytes a file may hold that a tool is to read."""
+    files_in_groups: bool = False
+    """Whether files are also taken from groups, where somebody mentions the bot."""
     hosts: Annotated[tuple[str, ...], NoDecode] = ()
     """The names under which the doors answer, comma-separated; without any, they answer under every name."""
     host: str = "127.0.0.1"

@@ -23,6 +23,7 @@ from assent.contracts.bundles import BundleDelivered, BundleShown, SharedCalls
 from assent.contracts.conclude import Announcement, Conclusion, Recorded
 from assent.contracts.deliver import Delivered, Delivery, Revision
 from assent.contracts.execute import Closing, PlannedCall, Report
+from assent.contracts.files import FileMessage, ReceivedFiles
 from assent.contracts.grants import Remembered, Remembering
 from assent.contracts.inbox import Enquiry
 from assent.contracts.prepare import Preparation, Prepared, Resolved, Unknowns
@@ -66,6 +67,8 @@ RULE = Step(names.RULE, Examination, Ruled)
 TELL = Step(names.TELL, Telling, Told)
 SHOW_REVIEW = Step(names.SHOW_REVIEW, Examination, type(None))
 RECALL = Step(names.RECALL_RECORD, Recall, Recalled)
+REGISTER_FILES = Step(names.REGISTER_FILES, FileMessage, ReceivedFiles)
+ANSWER_FILES = Step(names.ANSWER_FILES, ReceivedFiles, type(None))
 REPLY_TO_MESSAGE = Step(REPLY_INBOX, Enquiry, type(None))
 PREPARE_QUESTION = Step(names.PREPARE_QUESTION, QuestionPreparation, QuestionPrepared)
 DELIVER_QUESTION = Step(names.DELIVER_QUESTION, QuestionDelivery, Delivered)

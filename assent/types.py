@@ -7,6 +7,7 @@ from assent.contracts.answers import Answer, AnswerVerdict, Flaw, FlawKind, Judg
 from assent.contracts.asking import QuestionState
 from assent.contracts.audit import AuditEntry, AuditEvent, AuditRecord
 from assent.contracts.decision import DecisionKind, Judged, Remember, Stage, Verdict, VerdictKind
+from assent.contracts.files import FileSummary
 from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.manifest import Risk
 from assent.contracts.permission import Execution, ResultReview
@@ -31,6 +32,7 @@ __all__ = [
     "DecisionKind",
     "Edit",
     "Execution",
+    "FileSummary",
     "Flaw",
     "FlawKind",
     "FrozenReview",

@@ -12,6 +12,7 @@ from cards.edited import edited
 from cards.editing import editing, fields_in
 from cards.elements import NO_ROOM, Element, Room, box, div, link, markdown, panel, row
 from cards.endings import ending, state_of
+from cards.files import files_of
 from cards.framing import Filled, Style, details, filled, folded_details, framed, headed
 from cards.headline import cut, headline
 from cards.hiding import hidden
@@ -138,6 +139,7 @@ class _Draft:
             *self._description.elements,
             *self._request(),
             *self._listed(fitted),
+            *files_of(plan, say, with_previews=True),
             *self._notice(fitted),
             approvers_row(plan, showing.progress, say),
             *progress_rows(plan, showing.progress, say),
@@ -175,6 +177,7 @@ class _Draft:
             *self._description.elements,
             *self._request(),
             *folded,
+            *files_of(self._showing.plan, self._say),
             *self._notice(fitted),
             folded_details(self._showing.plan, self._say),
         ]

@@ -18,6 +18,7 @@ from cards.attachments import overflow
 from cards.controls import VALUE_VERSION, ask_twice, button, decision, risk_tag
 from cards.elements import Element, box, div, in_a_row, markdown, panel, row, tag, tags, to_json, weight
 from cards.endings import ending, state_of
+from cards.files import files_of
 from cards.framing import MOST_BYTES, MOST_TAGS, Style, framed, headed
 from cards.headline import cut, headline
 from cards.hiding import hidden
@@ -187,6 +188,7 @@ class _Draft:
         return [
             *self._warned(plan),
             *(_listed(plan, say).elements or [div(say("card.no_arguments"), text_color="grey")]),
+            *files_of(plan, say),
             *(each for each in _rows(showing, say) if each not in self._common),
             *_progress(showing, say),
             *self._remembered(plan),

@@ -5,7 +5,9 @@ from ledger.attempts import BegunAttempts, Holder
 from ledger.claims import Beginning, Ending, Right
 from ledger.database import Ledger
 from ledger.errors import LedgerError, OutOfReach, Refused, is_refusal
+from ledger.files import LedgerFiles
 from ledger.messages import Message, MessageKind, Record, Shown, Slot, bundle_slot
+from ledger.pins import Pin
 from ledger.questions import OpenQuestion, QuestionRecord
 from ledger.reader import Reader
 from ledger.requesters import Twin
@@ -21,6 +23,7 @@ __all__ = [
     "Ledger",
     "LedgerCheckpointer",
     "LedgerError",
+    "LedgerFiles",
     "Message",
     "MessageKind",
     "Open",
@@ -28,6 +31,7 @@ __all__ = [
     "Orphan",
     "OutOfReach",
     "Untold",
+    "Pin",
     "Reader",
     "QuestionRecord",
     "Record",

@@ -27,7 +27,7 @@ from assent.contracts.plan import Plan
 from assent.contracts.policy import Policy
 from assent.contracts.prepare import Prepared
 from assent.contracts.questions import QuestionRequest
-from assent.contracts.quotas import NO_LIMITS, Limits
+from assent.contracts.quotas import NO_LIMITS, Exceeded, Limits
 from assent.contracts.release import Release
 from assent.contracts.request import Request
 from assent.contracts.review import Examination, ReviewRecord, SeenAttempt, Telling, Told
@@ -50,6 +50,7 @@ from ledger import (
     persons,
     policies,
     questions,
+    quotas,
     requesters,
     results,
     review_records,
@@ -61,6 +62,7 @@ from ledger import (
 from ledger.clock import database_now
 from ledger.engine import Connection, Engine, open_engine
 from ledger.errors import LedgerError
+from ledger.files import LedgerFiles
 from ledger.migrate import current_version, upgrade
 
 _log = logging.getLogger(__name__)
@@ -73,6 +75,8 @@ class Ledger:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.files = LedgerFiles(engine)
+        """What people shared, and what approvals keep of it."""
 
     @property
     def engine(self) -> Engine:
@@ -119,6 +123,10 @@ class Ledger:
     ) -> Prepared:
         """namespace: the one of Temporal's that the approval's workflow lives in."""
         return await self._engine.write(approvals.register, request, plan, refused, now, open_until, namespace, limits)
+
+    async def exceeded(self, request: Request, limits: Limits, now: datetime) -> Exceeded | None:
+        """The quota that a request would go beyond, as far as can be said before it has a plan."""
+        return await self._engine.write(quotas.exceeded_by, request, limits, now)
 
     async def prepared(self, request: Request) -> Prepared | None:
         """What was prepared for a request before, if anything was."""

@@ -92,6 +92,11 @@ async def place_of_question(connection: Connection, request: QuestionRequest, pl
     )
 
 
+async def exceeded_by(connection: Connection, request: Request, limits: Limits, now: datetime) -> Exceeded | None:
+    """The quota that a request without a plan would go beyond."""
+    return await exceeded(connection, await place_of(connection, request, None), limits, now)
+
+
 async def exceeded(connection: Connection, place: Place, limits: Limits, now: datetime) -> Exceeded | None:
     """The quota that one more request would go beyond. From here to the transaction's end nobody else adds one."""
     await _lock(connection, place, limits)

@@ -10,6 +10,7 @@ from assent.client.reader import Stored, Subject, Waiting, WaitingQuestion
 from assent.contracts.answers import QuestionOutcome
 from assent.contracts.asking import QuestionState
 from assent.contracts.audit import AuditRecord
+from assent.contracts.files import FileSummary
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
@@ -32,6 +33,7 @@ from ledger import (
     quotas,
     review_records,
     settlements,
+    shared_files,
     stored,
 )
 from ledger.database import Ledger
@@ -110,6 +112,14 @@ class Reader:
     async def exceeded(self, principal: str, limits: AgentLimits, *, size: int, more: int) -> Exceeded | None:
         """The agent's quota that so many more requests would go beyond, as far as can be said before they are made."""
         return await self._read(quotas.of_agent, principal, limits, datetime.now(UTC), size=size, more=more)
+
+    async def files(self, requester: Identity, limit: int) -> list[FileSummary]:
+        found = await self._read(shared_files.recent, requester, limit)
+        return [FileSummary.model_validate(file.summary()) for file in found]
+
+    async def file(self, requester: Identity, file_id: str) -> FileSummary | None:
+        found = await self._read(shared_files.get, requester, file_id)
+        return FileSummary.model_validate(found.summary()) if found else None
 
     async def policy(self) -> Policy | None:
         return await self._read(policies.in_force)

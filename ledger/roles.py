@@ -38,6 +38,10 @@ ROLES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "grants": (ADD, CHANGE),
         "policies": (ADD,),
         "person_ids": (ADD, CHANGE, REMOVE),
+        "shared_files": (ADD, CHANGE, REMOVE),
+        "shared_file_owners": (ADD, REMOVE),
+        "file_pins": (ADD, CHANGE, REMOVE),
+        "file_chunks": (ADD, REMOVE),
         "audit": (ADD,),
         "seals": (ADD,),
     },
@@ -55,7 +59,10 @@ ROLES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "seals": (ADD,),
     },
 }
-"""What each process may do beside reading, which all of them may, in every table."""
+"""What each process may do beside reading, which all of them may, in every table but these."""
+
+UNREAD: Mapping[str, tuple[str, ...]] = {"api": ("file_chunks",)}
+"""What a process has no business reading: agents are told of files, and never get their bytes."""
 
 
 def role_name(prefix: str, process: str) -> str:
@@ -108,6 +115,8 @@ def _rights(role: str, process: str) -> Iterator[str]:
     yield f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {role}"
     yield f"GRANT USAGE ON SCHEMA public TO {role}"
     yield f"GRANT {READ} ON ALL TABLES IN SCHEMA public TO {role}"
+    for table in UNREAD.get(process, ()):
+        yield f"REVOKE {READ} ON {table} FROM {role}"
     for table, rights in ROLES[process].items():
         yield f"GRANT {', '.join(rights)} ON {table} TO {role}"
     if not ROLES[process]:

@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0014"
+VERSION = "0015"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -380,6 +380,72 @@ policies = Table(
     Column("since", Text, nullable=False),
 )
 """Every policy that was in force, in order; the last one is."""
+
+shared_files = Table(
+    "shared_files",
+    metadata,
+    Column("file_id", Text, primary_key=True),
+    Column("message_id", Text, nullable=False),
+    Column("file_key", Text, nullable=False),
+    Column("resource_type", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("media_type", Text),
+    Column("size", Integer),
+    Column("chat_id", Text),
+    Column("created_at", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+    Column("pinned", Integer, nullable=False),
+    Column("meta", Text, nullable=False),
+    Index("shared_files_of_message", "message_id", "file_key"),
+    Index(
+        "shared_files_expiring",
+        "expires_at",
+        sqlite_where=text("expires_at <> 0"),
+        postgresql_where=text("expires_at <> 0"),
+    ),
+)
+"""What people sent to the bot: times are seconds since 1970, `expires_at` 0 is never."""
+
+shared_file_owners = Table(
+    "shared_file_owners",
+    metadata,
+    Column("owner_key", Text, primary_key=True),
+    Column("file_id", Text, primary_key=True),
+    Column("message_id", Text, nullable=False),
+    Column("file_key", Text, nullable=False),
+    Index("shared_file_owners_of_file", "file_id"),
+    Index("shared_file_owners_once", "owner_key", "message_id", "file_key", unique=True),
+)
+"""Whose each is: a row for each id of its owner. A person, a message and a file key have one file."""
+
+file_pins = Table(
+    "file_pins",
+    metadata,
+    Column("holder", Text, primary_key=True),
+    Column("file_id", Text, primary_key=True),
+    Column("sha256", Text, nullable=False),
+    Column("size", Integer, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("preview", Text),
+    Column("until", Text, nullable=False),
+    Index("file_pins_of_bytes", "sha256"),
+)
+"""Which bytes are kept for whom: `holder` is an approval, or nothing for the file's own sake.
+
+`preview` is the image that Feishu shows of it; `until` is when an approval that was never stored is given up.
+"""
+
+file_chunks = Table(
+    "file_chunks",
+    metadata,
+    Column("sha256", Text, primary_key=True),
+    Column("n", Integer, primary_key=True, autoincrement=False),
+    Column("data", LargeBinary, nullable=False),
+    Column("written_at", Text, nullable=False),
+)
+"""The bytes themselves, once for each hash, however many keep them."""
 
 catalogue = Table(
     "catalogue",

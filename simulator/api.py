@@ -8,7 +8,7 @@ import mimetypes
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Body, HTTPException, Request, Response
@@ -20,9 +20,11 @@ from simulator.clicks import CannotClick, Click, click, settle
 from simulator.delivery import Courier
 from simulator.faults import Fault
 from simulator.longconn import Hub
+from simulator.people import Chat, Person
 from simulator.post import Answered, NoAnswer, Poster
 from simulator.settings import BadSettings, require_loopback
-from simulator.state import Message, Simulator, compact
+from simulator.sharing import file_message, is_told, kind_of, received, tell
+from simulator.state import File, Message, Simulator, compact
 
 _SHORTCUT_SECONDS = 30
 
@@ -73,9 +75,7 @@ async def age(request: Request, message_id: str, asked: Age) -> dict[str, Any]:
 
 @router.get("/files/{file_key}")
 async def file(request: Request, file_key: str) -> Response:
-    found = _simulator(request).files.get(file_key)
-    if found is None:
-        raise HTTPException(404, "no such file")
+    found = _kept_file(request, file_key)
     media_type = mimetypes.guess_type(found.file_name)[0] or "application/octet-stream"
     # What was uploaded must not run as part of the page.
     headers = {
@@ -83,6 +83,86 @@ async def file(request: Request, file_key: str) -> Response:
         "x-content-type-options": "nosniff",
     }
     return Response(found.content, media_type=media_type, headers=headers)
+
+
+@router.put("/files/{file_key}")
+async def swap_file(request: Request, file_key: str) -> dict[str, Any]:
+    """Let a file hold other bytes from now on: what no platform should do."""
+    _simulator(request).swap_file(_kept_file(request, file_key), await request.body())
+    return {}
+
+
+@router.delete("/files/{file_key}")
+async def remove_file(request: Request, file_key: str) -> dict[str, Any]:
+    """Let a file be gone."""
+    _simulator(request).remove_file(_kept_file(request, file_key))
+    return {}
+
+
+@router.post("/files")
+async def share(
+    request: Request,
+    open_id: str,
+    name: str,
+    chat_id: str = "",
+    kind: Literal["image", "file", "audio", "media"] | None = None,
+    mention: bool = False,
+) -> dict[str, Any]:
+    """Send the body as a file, as a person does: to the bot, or into a chat. `mention` makes it a post that does."""
+    simulator = _simulator(request)
+    person, chat = _member(simulator, open_id, chat_id)
+    sent = file_message(
+        simulator, person, chat, name, await request.body(), kind=kind or kind_of(name), mentions=mention
+    )
+    return await _told(request, person, chat, sent, mentions=mention)
+
+
+class Words(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    open_id: str
+    text: str
+    chat_id: str = ""
+    """Without one, to the bot."""
+    mention: bool = False
+    reply_to: str | None = None
+
+
+@router.post("/words")
+async def write(request: Request, asked: Words) -> dict[str, Any]:
+    """Write something, as a person does."""
+    simulator = _simulator(request)
+    person, chat = _member(simulator, asked.open_id, asked.chat_id)
+    answered = _message(request, asked.reply_to) if asked.reply_to else None
+    sent = simulator.add_message(chat, "text", {"text": asked.text}, sender=person.open_id, reply_to=answered)
+    return await _told(request, person, chat, sent, mentions=asked.mention)
+
+
+async def _told(request: Request, person: Person, chat: Chat, sent: Message, *, mentions: bool) -> dict[str, Any]:
+    """The message as it is shown, and what became of its event."""
+    simulator = _simulator(request)
+    delivered = None
+    if is_told(sent, chat, mentions=mentions):
+        event = received(simulator, person, chat, sent, mentions=mentions)
+        delivered = await tell(_courier(request), event, sent)
+    return {**simulator.view(sent), "delivered": delivered}
+
+
+def _member(simulator: Simulator, open_id: str, chat_id: str) -> tuple[Person, Chat]:
+    person = people.find("open_id", open_id)
+    if person is None:
+        raise HTTPException(404, "no such person")
+    chat = simulator.chat(chat_id) if chat_id else simulator.private_chat(person)
+    if chat is None or open_id not in chat.members:
+        raise HTTPException(404, "no such chat")
+    return person, chat
+
+
+def _kept_file(request: Request, file_key: str) -> File:
+    found = _simulator(request).files.get(file_key)
+    if found is None:
+        raise HTTPException(404, "no such file")
+    return found
 
 
 def _message(request: Request, message_id: str) -> Message:
@@ -110,7 +190,7 @@ async def chats(request: Request) -> list[dict[str, Any]]:
             "members": chat.members,
             "has_bot": chat.has_bot,
         }
-        for chat in _simulator(request).chats.values()
+        for chat in _simulator(request).all_chats()
     ]
 
 
@@ -185,8 +265,10 @@ def _words(asked: Press) -> dict[str, str]:
 
 
 async def _file(offered: dict[str, Any], words: dict[str, Any]) -> dict[str, Any]:
-    url, body = str(offered["url"]), compact(_filled(offered.get("body", {}), words)).encode()
     headers = {"content-type": "application/json", **offered.get("headers", {})}
+    if look_up := offered.get("look_up"):
+        words = {**words, "{found}": await _looked_up(_filled(look_up, words), headers)}
+    url, body = str(offered["url"]), compact(_filled(offered.get("body", {}), words)).encode()
     said = await _answered(url, lambda poster: poster.post(url, body, headers))
     return {**said, "uuid": words["{uuid}"]}
 
@@ -267,6 +349,18 @@ async def say(request: Request, asked: Saying) -> dict[str, Any]:
     }
     event = Event(event_type="im.message.receive_v1", event={"sender": sender, "message": said}, attempts=3)
     return {"message_id": message.message_id, **await events(request, event)}
+
+
+async def _looked_up(look_up: dict[str, Any], headers: dict[str, str]) -> str:
+    """What a shortcut needs to know before it can be pressed: what lies at a path in another answer."""
+    url = str(look_up["url"])
+    found: Any = (await _answered(url, lambda poster: poster.get(url, headers)))["body"]
+    try:
+        for step in look_up["path"]:
+            found = found[step]
+    except (LookupError, TypeError):
+        raise HTTPException(409, str(look_up.get("missing", "it is not there"))) from None
+    return str(found)
 
 
 def _filled(value: Any, words: dict[str, Any]) -> Any:

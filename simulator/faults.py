@@ -15,6 +15,8 @@ Place = Literal[
     "patch",
     "message",
     "upload",
+    "images",
+    "bot",
     "download",
     "users",
     "members",
@@ -34,6 +36,8 @@ Kind = Literal[
     "duplicate_click",
     "expired_token",
     "code",
+    "half",
+    "undeclared",
 ]
 
 EVERY_KIND: frozenset[str] = frozenset(get_args(Kind))
@@ -47,7 +51,9 @@ class Fault(BaseModel):
     on: Place
     kind: Kind
     code: int | None = None
-    """For `code`: the business code. For `5xx`: the HTTP status, 500 if not said."""
+    """`half` ends a file in its middle, `undeclared` sends one without saying how large it is.
+
+    For `code`: the business code. For `5xx`: the HTTP status, 500 if not said."""
     seconds: float | None = Field(default=None, ge=0)
     """For `slow`: how late the answer is. For `ratelimit`: what the header tells to wait."""
     probability: float = Field(default=1.0, ge=0, le=1)

@@ -21,11 +21,14 @@ from simulator.errors import Refused, invalid_parameter, too_often
 from simulator.limits import PER_MESSAGE, PER_RECIPIENT
 from simulator.people import Chat, Person
 from simulator.shapes import mentions_everyone
-from simulator.state import Message, Simulator, compact
+from simulator.sharing import BOT
+from simulator.state import Message, Simulator, compact, file_keys
 from simulator.wire import Call, endpoint, require
 
 _MOST_TEXT_BYTES = 150 * 1024
 _MOST_FILE_BYTES = 30 * 1024 * 1024
+_MOST_IMAGE_BYTES = 10 * 1024 * 1024
+_IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM")
 _LONGEST_UUID = 50
 _FILE_TYPES = ("opus", "mp4", "pdf", "doc", "xls", "ppt", "stream")
 _MOST_PER_PAGE = 100
@@ -164,8 +167,8 @@ def _described(simulator: Simulator, message: Message) -> dict[str, Any]:
         "chat_id": message.chat_id,
         "sender": {
             "id": message.sender,
-            "id_type": "app_id",
-            "sender_type": "app",
+            "id_type": "app_id" if message.sender == simulator.settings.app_id else "open_id",
+            "sender_type": "app" if message.sender == simulator.settings.app_id else "user",
             "tenant_key": simulator.settings.tenant_key,
         },
         "body": {"content": compact(_retold(message))},
@@ -200,12 +203,32 @@ async def upload(call: Call) -> dict[str, Any]:
     return {"file_key": call.simulator.add_file(file_name, str(file_type), content).file_key}
 
 
+async def upload_image(call: Call) -> dict[str, Any]:
+    form = await call.request.form()
+    image = form.get("image")
+    if form.get("image_type") != "message" or not isinstance(image, UploadFile):
+        raise Refused(234001, "Invalid request param.")
+    content = await image.read()
+    if not content:
+        raise Refused(234010, "File's size can't be 0.")
+    if len(content) > _MOST_IMAGE_BYTES:
+        raise Refused(234006, "The file size exceed the max value.")
+    if not content.startswith(_IMAGES):
+        raise Refused(234011, "Can't recognize the image format.")
+    return {"image_key": call.simulator.add_file(image.filename or "image", "image", content).file_key}
+
+
+def bot(call: Call) -> Response:
+    told = {"activate_status": 2, "app_name": "Assent", "open_id": BOT}
+    return JSONResponse({"code": 0, "msg": "ok", "bot": told})
+
+
 def download(call: Call) -> Response:
     if call.query.get("type") not in ("file", "image"):
         raise Refused(234001, "Invalid request param.")
     message = _message(call)
     file = call.simulator.files.get(call.path("file_key"))
-    if file is None or message.content.get("file_key") != file.file_key:
+    if file is None or file.file_key not in file_keys(message.content):
         raise Refused(234003, "File not in msg.")
     media_type = mimetypes.guess_type(file.file_name)[0] or "application/octet-stream"
     named = f"attachment; filename*=UTF-8''{quote(file.file_name)}"
@@ -320,6 +343,8 @@ for _method, _path, _endpoint in (
     ("GET", f"{_im}/{{message_id}}", endpoint("message", get_message)),
     ("GET", f"{_im}/{{message_id}}/resources/{{file_key}}", endpoint("download", download)),
     ("POST", "/im/v1/files", endpoint("upload", upload)),
+    ("POST", "/im/v1/images", endpoint("images", upload_image)),
+    ("GET", "/bot/v3/info", endpoint("bot", bot)),
     ("GET", "/contact/v3/users/{user_id}", endpoint("users", user)),
     ("GET", "/bot/v3/info", endpoint("bot", bot_information)),
     ("GET", "/tenant/v2/tenant/query", endpoint("tenant", tenant_information)),

@@ -134,6 +134,10 @@ class Simulator:
         """A chat that the platform knows. Private ones exist before anyone has written in them."""
         return self.chats.get(chat_id) or self._private.get(chat_id)
 
+    def all_chats(self) -> list[Chat]:
+        """Every chat, the groups first; everybody has one with the bot."""
+        return list({**self.chats, **self._private}.values())
+
     def private_chat(self, person: Person) -> Chat:
         return self._private[private_chat(person).chat_id]
 
@@ -196,8 +200,7 @@ class Simulator:
 
     def view(self, message: Message) -> dict[str, Any]:
         """A message as `/api` shows it."""
-        key = message.content.get("file_key") if message.msg_type == "file" else None
-        file = self.files.get(str(key))
+        file = next((self.files[key] for key in file_keys(message.content) if key in self.files), None)
         shown = {"file_key": file.file_key, "file_name": file.file_name, "size": len(file.content)} if file else None
         return {
             "message_id": message.message_id,
@@ -226,11 +229,23 @@ class Simulator:
     # Files
 
     def add_file(self, file_name: str, file_type: str, content: bytes) -> File:
-        file = File(f"file_v3_{secrets.token_hex(16)}", file_name, file_type, content)
-        self.files[file.file_key] = file
-        kept = {"file_key": file.file_key, "file_name": file_name, "file_type": file_type}
-        self._store.put("file", file.file_key, kept, content)
+        kind = "img" if file_type == "image" else "file"
+        file = File(f"{kind}_v3_{secrets.token_hex(16)}", file_name, file_type, content)
+        self._keep_file(file)
         return file
+
+    def swap_file(self, file: File, content: bytes) -> None:
+        """Let a file hold something else from now on, as no platform should."""
+        self._keep_file(replace(file, content=content))
+
+    def remove_file(self, file: File) -> None:
+        del self.files[file.file_key]
+        self._store.remove("file", file.file_key)
+
+    def _keep_file(self, file: File) -> None:
+        self.files[file.file_key] = file
+        kept = {"file_key": file.file_key, "file_name": file.file_name, "file_type": file.file_type}
+        self._store.put("file", file.file_key, kept, file.content)
 
     # Deliveries
 
@@ -285,6 +300,15 @@ class Simulator:
     def close(self) -> None:
         self.dismiss_listeners()
         self._store.close()
+
+
+def file_keys(content: dict[str, Any]) -> list[str]:
+    """The keys of the files and pictures that a message carries."""
+    said = [content.get("file_key"), content.get("image_key")]
+    lines = content.get("content")
+    for line in lines if isinstance(lines, list) else ():
+        said += [element.get("image_key") for element in line if isinstance(element, dict)]
+    return [key for key in said if isinstance(key, str)]
 
 
 def compact(value: Any) -> str:

@@ -30,7 +30,7 @@ class Store:
         if self._connection is not None:
             self._connection.execute(
                 "INSERT INTO documents (kind, key, json, bytes) VALUES (?, ?, ?, ?) "
-                "ON CONFLICT (kind, key) DO UPDATE SET json = excluded.json",
+                "ON CONFLICT (kind, key) DO UPDATE SET json = excluded.json, bytes = excluded.bytes",
                 (kind, key, json.dumps(document, ensure_ascii=False), content),
             )
 
@@ -41,6 +41,10 @@ class Store:
             )
             for document, content in rows:
                 yield json.loads(document), content or b""
+
+    def remove(self, kind: str, key: str) -> None:
+        if self._connection is not None:
+            self._connection.execute("DELETE FROM documents WHERE kind = ? AND key = ?", (kind, key))
 
     def clear(self) -> None:
         if self._connection is not None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 
 from simulator import people
 from simulator.errors import Refused, app_too_often, bad_token, invalid_parameter
@@ -89,6 +89,8 @@ def endpoint(
                 response = refusal(refused)
         if fault is not None and fault.kind == "slow":
             await asyncio.sleep(_SLOW_SECONDS if fault.seconds is None else fault.seconds)
+        if fault is not None and fault.kind in ("half", "undeclared"):
+            response = _cut(response) if fault.kind == "half" else _undeclared(response)
         if fault is not None and fault.kind == "lost_answer":
             return await hang_up(request)
         response.headers["x-tt-logid"] = secrets.token_hex(16)
@@ -103,6 +105,23 @@ def success(data: dict[str, Any]) -> Response:
 
 def refusal(refused: Refused) -> Response:
     return JSONResponse({"code": refused.code, "msg": refused.message}, refused.status, refused.headers)
+
+
+def _cut(response: Response) -> Response:
+    """Half of what it says it holds."""
+    whole = bytes(response.body)
+    return StreamingResponse(_pieces(whole[: len(whole) // 2]), response.status_code, dict(response.headers))
+
+
+def _undeclared(response: Response) -> Response:
+    """All of it, without a word about how much that is."""
+    headers = {name: value for name, value in response.headers.items() if name != "content-length"}
+    return StreamingResponse(_pieces(bytes(response.body)), response.status_code, headers)
+
+
+async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), 65536):
+        yield data[start : start + 65536]
 
 
 async def hang_up(request: Request) -> Response:

@@ -26,6 +26,7 @@ from activities.questions import QuestionActivities
 from activities.resolving import ResolvingActivities
 from activities.review_cards import ReviewCards
 from activities.reviews import ReviewActivities
+from activities.shared_files import SharedFileActivities
 from activities.weighing import WeighingActivities
 from assent import names
 from assent.settings import Settings
@@ -83,10 +84,12 @@ def outbound_worker(
     announcements = AnnouncementActivities(CallbackSecrets(settings), ledger.closing_head)
     reviews = ReviewActivities(ledger, settings, review_cards)
     planner = Planner(ledger, settings, PolicyInForce(ledger))
-    weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None)
+    resolving = ResolvingActivities(ledger, cards.feishu, largest=settings.files_max) if cards else None
+    weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None, resolving)
     bundles = BundleActivities(ledger, cards.feishu, cards.showings) if cards else None
     questions = _question_cards(ledger, cards)
     awaiting = InboxActivities(ledger, cards.feishu, cards.wording, settings) if cards else None
+    sharing = SharedFileActivities(ledger, cards.feishu, cards.wording, settings) if cards else None
     return Worker(
         client,
         task_queue=names.OUTBOUND_QUEUE,
@@ -96,7 +99,8 @@ def outbound_worker(
             *([bundles.deliver_bundle, bundles.show_bundle] if bundles else ()),
             *([questions.deliver_question, questions.show_question] if questions else ()),
             *([awaiting.reply_inbox] if awaiting else ()),
-            *([ResolvingActivities(ledger, cards.feishu).resolve] if cards else ()),
+            *([sharing.register_files, sharing.answer_files] if sharing else ()),
+            *([resolving.resolve] if resolving else ()),
         ],
         max_concurrent_activities=OUTBOUND_AT_A_TIME,
         graceful_shutdown_timeout=timedelta(seconds=20),

@@ -15,7 +15,7 @@ import sys
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from workers.sample_requests import SAMPLE_QUESTIONS, SAMPLES, an_example
 from workers.supervisor import Ended, Supervisor, near
@@ -140,6 +140,7 @@ class Installation:
                 **filing,
                 "body": {**body, "tool": sample.tool, "arguments": sample.arguments, "reason": sample.reason},
                 **({} if sample.asks else {"follow": f"{self.api}/v1/approvals/{{uuid}}?wait=10", "endings": _ENDINGS}),
+                **({"look_up": self._newest_file} if sample.takes_newest_file else {}),
             }
             for sample in SAMPLES
         ]
@@ -181,6 +182,15 @@ class Installation:
             "SIMULATOR_SHORTCUTS": json.dumps(buttons if self.environment_tools == _SAMPLES else []),
             "SIMULATOR_CATALOGUE": json.dumps(catalogue),
             "SIMULATOR_LINKS": json.dumps(links),
+        }
+
+    @property
+    def _newest_file(self) -> dict[str, Any]:
+        """How a button finds the newest file of whoever presses it."""
+        return {
+            "url": f"{self.api}/v1/files?requester=open_id:{{open_id}}&limit=1",
+            "path": ["files", 0, "file_id"],
+            "missing": "先把一个文件发给机器人 · Send the bot a file first",
         }
 
     @property
@@ -320,9 +330,9 @@ def _tokens(installation: Installation) -> str:
     """The page, which asks for every tool on everyone's behalf and decides nothing; and the command line."""
     everything = 'tools = ["*"]\non_behalf_of = ["*"]\n'
     page, console = (hashlib.sha256(each.encode()).hexdigest() for each in (installation.token, installation.console))
-    rights = "may_decide = true\nmay_settle = true\nmay_read_policy = true\n"
+    rights = "may_decide = true\nmay_settle = true\nmay_read_policy = true\nmay_list_files = true\n"
     return (
-        f'[[token]]\nname = "dev"\nsha256 = "{page}"\n{everything}callbacks = ["http://127.0.0.1:9000/"]\n\n'
+        f'[[token]]\nname = "dev"\nsha256 = "{page}"\n{everything}may_list_files = true\ncallbacks = ["http://127.0.0.1:9000/"]\n\n'
         f'[[token]]\nname = "console"\nsha256 = "{console}"\n{everything}{rights}'
     )
 

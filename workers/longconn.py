@@ -147,7 +147,7 @@ async def main(settings: Settings) -> None:
         encrypt_key=None,
         verification_token=secrets.token_hex(),  # here nothing is sealed or carries a token, and no other door is open
     )
-    messages = PrivateMessages(client, settings.feishu_tenant_key)
+    messages = PrivateMessages(client, settings.feishu_tenant_key, in_groups=settings.files_in_groups)
     answering = functools.partial(answer, verifier, Callbacks(gate, wording, feishu.name, messages))
     line = ConnectionThread(answering, functools.partial(_dial, settings))
     line.start()

@@ -17,6 +17,8 @@ class Sample:
     reason: str
     asks: bool = True
     """Whether somebody is asked, on a card."""
+    takes_newest_file: bool = False
+    """Whether `{found}` in its arguments is the newest file of whoever presses the button."""
 
 
 SAMPLES = (
@@ -125,6 +127,17 @@ SAMPLES = (
         {"zh": "执行途中提问：回答之后继续执行", "en": "It asks while it runs, and goes on with the answer"},
         {"version": "7.3"},
         "All tests are green.",
+    ),
+    Sample(
+        "archive_file",
+        {"zh": "归档文件", "en": "Archive a file"},
+        {
+            "zh": "先把一个文件拖进与机器人的单聊；批准的就是这份内容",
+            "en": "Drop a file into the private chat first; exactly what is shown is archived",
+        },
+        {"file": "{found}", "folder": "2030"},
+        "It belongs to the case that was closed today.",
+        takes_newest_file=True,
     ),
 )
 

@@ -20,6 +20,7 @@ from assent import (
     Permission,
     ProbeAnswer,
     ProbeResult,
+    SharedFile,
     ToolContext,
     ToolOutcome,
     ToolResult,
@@ -36,6 +37,16 @@ def send_invoice(to: str, amount: Decimal, ctx: ToolContext, currency: str = "EU
     """
     invoice = {"to": to, "amount": str(amount), "currency": currency, "approval": ctx.approval_id}
     return {"invoice": _write("invoices", invoice), **invoice}
+
+
+@tool
+def archive_file(file: SharedFile, folder: str) -> dict[str, Any]:
+    """Put a file that somebody shared with the bot into the archive.
+
+    Ends `executed`. Agents send the file's id. What is shown is what was fetched, and the body gets exactly that.
+    """
+    archived = {"name": file.name, "bytes": len(file.read()), "sha256": file.sha256, "folder": folder}
+    return {"entry": _write("archive", archived), **archived}
 
 
 @tool(risk="low")

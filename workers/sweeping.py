@@ -1,4 +1,7 @@
-"""Finding what was ended by hand in Temporal: calls that nobody came back for, and approvals that nobody ended."""
+"""Finding what was ended by hand in Temporal: calls that nobody came back for, and approvals that nobody ended.
+
+And what nobody needs any more: files that have expired, and bytes that no approval keeps.
+"""
 
 from __future__ import annotations
 
@@ -46,6 +49,7 @@ async def keep_sweeping(client: Client, ledger: Ledger, settings: Settings) -> N
             looked_at = await end_gone(client, ledger, looked_at)
             looked_at_question = await end_gone_questions(client, ledger, looked_at_question)
             await ledger.seal()
+            await ledger.files.purge_expired()
         except Exception as error:
             _log.warning("sweeping failed and is tried again: %s: %s", type(error).__name__, error)
         await asyncio.sleep(settings.sweep_every.total_seconds())

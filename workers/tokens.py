@@ -83,6 +83,8 @@ class Agent(BaseModel):
     """Whether it may tell what an operator found out of a frozen call; never of one that it asked for itself."""
     may_read_policy: bool = False
     """Whether it may read the operator's policy, and all that the tools say of themselves."""
+    may_list_files: bool = False
+    """Whether it may know which files those shared for whom it may act; never what is in them."""
     chats: Annotated[tuple[Id, ...], Field(strict=False)] = (ANYONE,)
     """The chats that it may ask in, by their ids: what it names is what rules and remembered decisions go by."""
     callbacks: Annotated[tuple[CallbackUrl, ...], Field(strict=False)] = ()

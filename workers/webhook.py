@@ -41,7 +41,7 @@ def create_app(settings: Settings, client: Client, names: Names | None = None) -
         gate=Assent(TemporalDoor(client)),
         wording=process.load_wording(settings),
         names=names,
-        messages=PrivateMessages(client, settings.feishu_tenant_key),
+        messages=PrivateMessages(client, settings.feishu_tenant_key, in_groups=settings.files_in_groups),
     )
     app.add_api_route("/feishu/callback", feishu_callback, methods=["POST"], include_in_schema=False)
     app.add_api_route("/readyz", readyz, methods=["GET"], responses=problems.documented(503))

@@ -7,6 +7,7 @@ from workflows.frozen import FrozenReviewWorkflow
 from workflows.inbox_reply import InboxReplyWorkflow
 from workflows.question import QuestionWorkflow
 from workflows.recall import RecallWorkflow
+from workflows.receiving import ReceiveFilesWorkflow
 from workflows.recording import RecordingWorkflow
 from workflows.redrawing import RedrawingWorkflow
 from workflows.show_answered import ShowAnsweredWorkflow
@@ -20,6 +21,7 @@ ALL = [
     InboxReplyWorkflow,
     QuestionWorkflow,
     RecallWorkflow,
+    ReceiveFilesWorkflow,
     RecordingWorkflow,
     RedrawingWorkflow,
     ShowAnsweredWorkflow,
@@ -35,6 +37,7 @@ __all__ = [
     "InboxReplyWorkflow",
     "QuestionWorkflow",
     "RecallWorkflow",
+    "ReceiveFilesWorkflow",
     "RecordingWorkflow",
     "RedrawingWorkflow",
     "ShowAnsweredWorkflow",

@@ -39,7 +39,10 @@ with workflow.unsafe.imports_passed_through():
 
 
 _NOT_SAID = "Feishu could not say in time who asks, or in which chat; nobody was asked"
+_NOT_FETCHED = "Feishu could not hand out the files in time; nobody was asked"
 _NO_MEMBERS = "Feishu could not say who belongs to the chat"
+_FETCHING = timedelta(minutes=2)
+"""How long one try to fetch files may take: each file that is here stays here for the next."""
 _NO_CARD = "its card could not be delivered before the deadline"
 
 
@@ -124,7 +127,7 @@ class ApprovalWorkflow:
             return resolved
         asking.cancel()
         if self._unplanned.ending is None:
-            self._unplanned = core.expire(self._unplanned, workflow.now(), _NOT_SAID)
+            self._unplanned = core.expire(self._unplanned, workflow.now(), _NOT_FETCHED if unknown.files else _NOT_SAID)
         reason = self._unplanned.ending.reason if self._unplanned.ending else None
         return Resolved(refused=reason or "it was withdrawn")
 
@@ -400,6 +403,6 @@ def _refusal(prepared: Prepared, thread_id: str | None) -> ApplicationError | No
 async def _answer(unknown: Unknowns, limit: timedelta) -> Resolved | None:
     """What Feishu says, None if it does not in time."""
     try:
-        return await take(RESOLVE, unknown, OUTBOUND, within=limit)
+        return await take(RESOLVE, unknown, OUTBOUND, within=limit, attempt=_FETCHING if unknown.files else None)
     except FailureError:
         return None

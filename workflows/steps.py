@@ -65,11 +65,13 @@ async def take(
     *,
     within: timedelta | None = None,
     retry: RetryPolicy | None = None,
+    attempt: timedelta | None = None,
 ) -> Given:
     """Take a step, until it succeeds or its time is over; then, or if it may not be tried again, raise FailureError.
 
     within: how long all tries together may take; without it, for ever.
     retry: how often it is tried, `ONCE` or else; without it, patiently.
+    attempt: how long one try may take, where it is not local and takes longer than others.
     """
     result: Given
     if where is LOCAL:
@@ -89,7 +91,7 @@ async def take(
             said,
             result_type=step.gives,
             task_queue=names.OUTBOUND_QUEUE if is_outbound else None,
-            start_to_close_timeout=_OUTBOUND_ATTEMPT if is_outbound else _ATTEMPT,
+            start_to_close_timeout=attempt or (_OUTBOUND_ATTEMPT if is_outbound else _ATTEMPT),
             schedule_to_close_timeout=within,
             retry_policy=retry or (_POLITE if is_outbound else _PATIENT),
         )

@@ -30,6 +30,14 @@ class FileAnswer(Frozen):
     data: File
 
 
+class Image(Frozen):
+    image_key: Key
+
+
+class ImageAnswer(Frozen):
+    data: Image
+
+
 class User(Frozen):
     open_id: Key
     union_id: str | None = None
@@ -64,9 +72,20 @@ class ChatAnswer(Frozen):
     data: Chat
 
 
+class Body(Frozen):
+    content: str | None = None
+
+
 class Item(Frozen):
     message_id: str
     chat_id: Key
+    msg_type: str | None = None
+    body: Body = Body()
+
+    @property
+    def content(self) -> str | None:
+        """What it says, as JSON."""
+        return self.body.content
 
 
 class Items(Frozen):
@@ -75,6 +94,14 @@ class Items(Frozen):
 
 class ItemsAnswer(Frozen):
     data: Items
+
+
+class Bot(Frozen):
+    open_id: Key
+
+
+class BotAnswer(Frozen):
+    bot: Bot
 
 
 class Member(Frozen):

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import Any, BinaryIO, TypeVar
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
@@ -23,9 +23,12 @@ from pydantic import BaseModel, ValidationError
 
 from activities.feishu import errors
 from activities.feishu.answers import (
+    BotAnswer,
     Chat,
     ChatAnswer,
     FileAnswer,
+    ImageAnswer,
+    Item,
     ItemsAnswer,
     PageAnswer,
     Sent,
@@ -37,9 +40,11 @@ from activities.feishu.breaker import Breaker, NoAnswer, is_hurried
 from activities.feishu.errors import TOKEN_REFUSED, FeishuRefused, FeishuSilent, FeishuUnavailable
 from activities.feishu.pacing import Memory, Pacer, TooLate
 from activities.feishu.token import Granted, Token
-from activities.lanes import TurnedAway
+from activities.lanes import Lanes, TurnedAway
 from assent.contracts.address import Address
 from assent.contracts.identity import Identity
+from assent.errors import FileGone, FileUnavailable
+from assent.files import Source
 from assent.settings import Settings
 from assent.tools import bounded_http
 from assent.tools.bounded_http import PLAIN
@@ -64,6 +69,11 @@ _CONNECTIONS = 256
 """Enough for every call that can wait, so that slow chats take no connection from the others."""
 _FILE_PATIENCE = 2
 """How many times longer than other calls one with a file may take."""
+_DOWNLOAD_PATIENCE = 7
+"""And one that fetches a file."""
+_DOWNLOADS, _DOWNLOADS_OF_ONE = 16, 2
+"""How many files are fetched at the same time: they take long, and others wait for the same worker."""
+_CHUNK = 64 * 1024
 _NAME_WITHIN = 2.0
 """A name is a courtesy: nobody waits long for it."""
 _LARGEST_ANSWER = 4 * 1024 * 1024
@@ -97,6 +107,8 @@ class Feishu:
             limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=32, keepalive_expiry=60),
             trust_env=urlsplit(domain).scheme == "https",  # a proxy has no business between us and this machine
         )
+        self._downloads = Lanes(each=_DOWNLOADS_OF_ONE, overall=_DOWNLOADS)
+        self._own_open_id: str | None = None
         self._token = Token(self._fetch_token)
         self._breaker = Breaker(soon=min(_SOON, timeout), hurried=_HURRIED, silent=_SILENT)
         self._sends = Pacer(each=_SENDS, overall=_CALLS, patience=_PATIENCE)
@@ -153,15 +165,58 @@ class Feishu:
         )
         return _parsed(FileAnswer, answer).data.file_key
 
-    async def download(self, message_id: str, file_key: str, kind: str, *, limit: int) -> bytes:
-        """A file that a message carries, `kind` being `image` or `file`; refused if it is larger than *limit*."""
-        return await self._call(
-            "GET",
-            f"/open-apis/im/v1/messages/{_part(message_id)}/resources/{_part(file_key)}",
-            params={"type": kind},
+    async def upload_image(self, name: str, data: BinaryIO) -> str:
+        """Hand over a picture; returns the key under which a card can show it."""
+        answer = await self._reach(
+            f"file:{uuid4()}",
+            "POST",
+            "/open-apis/im/v1/images",
+            data={"image_type": "message"},
+            files={"image": (name, data, "application/octet-stream")},
             within=self._timeout * _FILE_PATIENCE,
-            limit=limit,
         )
+        return _parsed(ImageAnswer, answer).data.image_key
+
+    @asynccontextmanager
+    async def download(self, message_id: str, file_key: str, resource_type: str) -> AsyncIterator[Source]:
+        """Open a file that a message carries, as `assent.files` fetches them. It is read within a minute, or not."""
+        try:
+            with self._downloads.taken(file_key):
+                async with asyncio.timeout(self._timeout * _DOWNLOAD_PATIENCE), AsyncExitStack() as stack:
+                    answer = await self._opened(stack, message_id, file_key, resource_type)
+                    length = answer.headers.get("content-length", "")
+                    declared = int(length) if length.isdigit() else None
+                    yield Source(answer.aiter_bytes(_CHUNK), declared, answer.headers.get("content-type"))
+        except FeishuRefused as refused:
+            raise FileGone(str(refused)) from None
+        except FeishuUnavailable as error:
+            raise FileUnavailable(str(error), retry_after=error.retry_after) from None
+        except TurnedAway:
+            raise FileUnavailable("many others are fetched just now", retry_after=_FILE_PATIENCE) from None
+        except TimeoutError:
+            raise FileUnavailable("Feishu did not send it in time") from None
+        except httpx.HTTPError as error:
+            raise FileUnavailable(f"the connection failed ({type(error).__name__})") from None
+
+    async def _opened(
+        self, stack: AsyncExitStack, message_id: str, file_key: str, resource_type: str
+    ) -> httpx.Response:
+        """A file's answer before its bytes were read, once more with a new token if the first was stale."""
+        path = f"/open-apis/im/v1/messages/{_part(message_id)}/resources/{_part(file_key)}"
+        token = await self._token.get()
+        for is_last in (False, True):
+            headers = {"Authorization": f"Bearer {token}"}
+            asking = self._http.stream("GET", path, params={"type": resource_type}, headers=headers)
+            answer = await stack.enter_async_context(asking)
+            if answer.status_code == 200 and answer.headers.get("content-encoding", "identity") in ("", "identity"):
+                return answer
+            body = await _read(answer)
+            if not is_last and errors.code_of(body) in TOKEN_REFUSED:
+                token = await self._token.get(refused=token)
+                continue
+            errors.check(answer.status_code, answer.headers, body)
+            break
+        raise FeishuUnavailable("it sends something else than the file")
 
     async def name(self, person: Identity) -> str | None:
         """What a person is called; None when that cannot be known, for whatever reason."""
@@ -203,11 +258,22 @@ class Feishu:
 
     async def chat_of(self, message_id: str) -> str:
         """The chat that a message is in."""
+        return (await self.message(message_id)).chat_id
+
+    async def message(self, message_id: str) -> Item:
+        """A message: the chat that it is in, and what it says."""
         answer = await self._reach(_card(message_id), "GET", f"/open-apis/im/v1/messages/{_part(message_id)}")
-        found = [item.chat_id for item in _parsed(ItemsAnswer, answer).data.items if item.message_id == message_id]
+        found = [item for item in _parsed(ItemsAnswer, answer).data.items if item.message_id == message_id]
         if not found:
             raise FeishuRefused(0, "it knows no such message")
         return found[0]
+
+    async def own_open_id(self) -> str:
+        """By which id the bot is mentioned."""
+        if self._own_open_id is None:
+            answer = await self._reach(_PEOPLE, "GET", "/open-apis/bot/v3/info")
+            self._own_open_id = _parsed(BotAnswer, answer).bot.open_id
+        return self._own_open_id
 
     async def members(self, chat_id: str, *, fresh: bool = False) -> frozenset[str]:
         """The open_ids of all people in a chat.
@@ -270,13 +336,10 @@ class Feishu:
         """One call with a token, and once more with a new one if it was stale. Returns what a success answered."""
         token = await self._token.get()
         status, headers, body = await self._exchange(method, path, token=token, **request)
-        is_file = "limit" in request and status == 200
-        if not is_file and errors.code_of(body) in TOKEN_REFUSED:
+        if errors.code_of(body) in TOKEN_REFUSED:
             token = await self._token.get(refused=token)
             status, headers, body = await self._exchange(method, path, token=token, **request)
-            is_file = "limit" in request and status == 200
-        if not is_file:
-            errors.check(status, headers, body)
+        errors.check(status, headers, body)
         return body
 
     async def _fetch_token(self) -> Granted:
@@ -303,7 +366,6 @@ class Feishu:
         *,
         token: str | None = None,
         within: float | None = None,
-        limit: int | None = None,
         **request: Any,
     ) -> tuple[int, Mapping[str, str], bytes]:
         """One request and its answer, all within its time."""
@@ -313,19 +375,16 @@ class Feishu:
                 asyncio.timeout(within or self._timeout),
                 self._http.stream(method, path, headers=headers, **request) as answer,
             ):
-                body = await _read(answer, limit if limit is not None and answer.status_code == 200 else None)
-                return answer.status_code, answer.headers, body
+                return answer.status_code, answer.headers, await _read(answer)
         except TimeoutError:
             raise FeishuSilent("it did not answer in time") from None
         except httpx.HTTPError as error:
             raise FeishuUnavailable(f"the connection failed ({type(error).__name__})") from None
 
 
-async def _read(answer: httpx.Response, limit: int | None) -> bytes:
+async def _read(answer: httpx.Response) -> bytes:
     """The whole body, if it is no larger than it may be."""
-    found = await bounded_http.read(answer, _LARGEST_ANSWER if limit is None else limit)
-    if found.problem is not None and limit is not None and found.data:
-        raise FeishuRefused(0, f"the file is larger than {limit} bytes")
+    found = await bounded_http.read(answer, _LARGEST_ANSWER)
     if found.problem is not None:
         errors.unreadable(answer.status_code, answer.headers)
     return found.data

@@ -21,6 +21,7 @@ from assent.api.wire import (
     ApprovalList,
     ApprovalView,
     AuditTrail,
+    FileList,
     FrozenList,
     GrantList,
     Inbox,
@@ -38,6 +39,7 @@ from assent.api.wire import (
 from assent.client.door import Approval, FrozenReview, ToolDescription
 from assent.contracts.audit import AuditRecord
 from assent.contracts.decision import Decision, Verdict, VerdictKind
+from assent.contracts.files import FileSummary
 from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
@@ -208,6 +210,17 @@ class HttpDoor:
         except _NoResult:
             return None
 
+    async def files(self, requester: Identity, limit: int) -> list[FileSummary]:
+        path = f"/v1/files?requester={person(requester)}&limit={limit}"
+        return [*read(await self._insist("GET", path), FileList).files]
+
+    async def file(self, requester: Identity, file_id: str) -> FileSummary | None:
+        path = f"/v1/files/{path_segment(file_id)}?requester={person(requester)}"
+        try:
+            return read(await self._insist("GET", path), FileSummary)
+        except _NoFile:
+            return None
+
     async def grants(self) -> AsyncIterator[Grant]:
         for grant in read(await self._insist("GET", "/v1/grants"), GrantList).grants:
             yield grant
@@ -280,6 +293,10 @@ class _NoResult(AssentError):
     """No result waits to be released."""
 
 
+class _NoFile(AssentError):
+    """The requester has no such file."""
+
+
 class _NoGrant(AssentError):
     """The grant is not there, or not this person's to revoke."""
 
@@ -297,6 +314,8 @@ def _refusal(response: httpx.Response) -> AssentError:
                 return _ForbiddenOperator(found.detail)
             case Code.NO_RESULT:
                 return _NoResult(found.detail)
+            case Code.FILE_NOT_FOUND:
+                return _NoFile(found.detail)
             case Code.GRANT_NOT_FOUND:
                 return _NoGrant(RevokedKind.MISSING)
             case Code.FORBIDDEN_GRANT:

@@ -43,6 +43,7 @@ class Code(StrEnum):
     NO_SETTLEMENT = "no_settlement"
     NO_RESULT = "no_result"
     GRANT_NOT_FOUND = "grant_not_found"
+    FILE_NOT_FOUND = "file_not_found"
     NO_SUCH_PATH = "no_such_path"
     METHOD_NOT_ALLOWED = "method_not_allowed"
     APPROVAL_CONFLICT = "approval_conflict"
@@ -170,6 +171,12 @@ _KINDS = {
         title="The remembered decision is not known",
         certain="Nothing was revoked.",
         advice="See those that this token may see with GET /v1/grants.",
+    ),
+    Code.FILE_NOT_FOUND: _Kind(
+        status=404,
+        title="There is no such file",
+        certain="Nothing of a file was told.",
+        advice="See those that the requester shared with GET /v1/files, or ask them to send it again.",
     ),
     Code.NO_SUCH_PATH: _Kind(status=404, title="There is nothing here", certain=_NOTHING, advice="See /docs."),
     Code.METHOD_NOT_ALLOWED: _Kind(

@@ -11,6 +11,7 @@ from assent.client.reader import Stored, Waiting, WaitingQuestion
 from assent.contracts.answers import QuestionOutcome, QuestionStatus
 from assent.contracts.asking import QuestionState
 from assent.contracts.audit import AuditRecord
+from assent.contracts.files import FileSummary
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
@@ -96,6 +97,12 @@ class HttpReader:
 
     async def grants(self, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
         return _page([grant async for grant in self._door.grants()], offset, limit)
+
+    async def files(self, requester: Identity, limit: int) -> list[FileSummary]:
+        return await self._door.files(requester, limit)
+
+    async def file(self, requester: Identity, file_id: str) -> FileSummary | None:
+        return await self._door.file(requester, file_id)
 
     async def policy(self) -> Policy | None:
         return (await self._door.rules()).policy

@@ -13,6 +13,7 @@ from assent.client.texts import with_sentence
 from assent.contracts.asking import QuestionState
 from assent.contracts.audit import AuditRecord
 from assent.contracts.decision import DecisionKind, Remember, Stage
+from assent.contracts.files import FileSummary
 from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
@@ -229,6 +230,10 @@ class Inbox(Frozen):
 
     waiting: tuple[State, ...]
     questions: tuple[QuestionState, ...] = Field((), description="What they are asked that is no consent.")
+
+
+class FileList(Frozen):
+    files: tuple[FileSummary, ...]
 
 
 class GrantList(Frozen):

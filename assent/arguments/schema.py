@@ -17,6 +17,9 @@ if TYPE_CHECKING:  # an agent needs it only where it declares tools itself
 
 Schema = dict[str, Any]
 
+FILE_FORMAT = "assent-shared-file"
+"""The format of an argument that names a shared file."""
+
 
 def close(schema: Schema) -> None:
     """Forbid properties that are not declared, at every level, and drop decorative titles."""
@@ -78,6 +81,16 @@ def complete(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any]:
     return filled
 
 
+def file_ids(schema: Schema, value: Any) -> list[str]:
+    """The ids of shared files among arguments that the schema allows, in their order, each once."""
+    return list(dict.fromkeys(_Filling(schema).files(schema, value)))
+
+
+def takes_files(schema: Schema) -> bool:
+    """Whether arguments can name shared files."""
+    return any(part.get("format") == FILE_FORMAT for part in subschemas(schema))
+
+
 @lru_cache(maxsize=256)
 def _validator(schema: str) -> jsonschema_rs.Draft202012Validator:
     with needs("tools", "checking a tool's arguments"):
@@ -103,6 +116,25 @@ class _Filling:
             whole = canonical_json({**part, "$defs": self._root.get("$defs", {})})
             self._branches[id(part)] = _validator(whole.decode())
         return self._branches[id(part)].is_valid(value)
+
+    def files(self, schema: Schema, value: Any) -> Iterator[str]:
+        """The ids of shared files within a value."""
+        if reference := schema.get("$ref"):
+            yield from self.files(self._root["$defs"][reference.removeprefix("#/$defs/")], value)
+        for keyword in ("anyOf", "oneOf"):
+            for branch in schema.get(keyword, ()):
+                if self.accepts(branch, value):
+                    yield from self.files(branch, value)
+        if isinstance(value, str) and schema.get("format") == FILE_FORMAT:
+            yield value
+        elif isinstance(value, dict):
+            for name, item in value.items():
+                yield from self.files(_property(schema, name), item)
+        elif isinstance(value, list):
+            first, rest = schema.get("prefixItems", []), schema.get("items")
+            parts = chain(first, repeat(rest if isinstance(rest, dict) else {}))
+            for part, item in zip(parts, value, strict=False):
+                yield from self.files(part, item)
 
     def fill(self, schema: Schema, value: Any) -> Any:
         if reference := schema.get("$ref"):

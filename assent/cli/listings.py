@@ -14,6 +14,7 @@ from assent.cli.tables import UNLIMITED, call_lines, coloured, moment, span, tab
 from assent.client.door import Approval, FrozenReview, ToolDescription
 from assent.contracts.asking import QuestionState
 from assent.contracts.decision import Remember
+from assent.contracts.files import FileSummary
 from assent.contracts.grants import Grant
 from assent.contracts.state import State
 from assent.contracts.status import Phase
@@ -107,6 +108,27 @@ def listing(approvals: Sequence[Approval], states: Mapping[str, State]) -> Listi
     ]
     columns = ("ID", "STATUS", "TOOL", _CALL, "LEFT", "RISK", "REQUESTER", f"REQUESTED ({zone()})")
     return Listing(columns, lines, "No approvals.")
+
+
+def file_listing(files: Sequence[FileSummary]) -> Listing:
+    """Files that somebody shared, one on each line."""
+    lines = [
+        (
+            text(file.file_id),
+            text(file.name),
+            text(file.kind),
+            text("-" if file.size is None else f"{file.size:,}"),
+            text(_epoch(file.received_at)),
+            text(_epoch(file.expires_at) if file.expires_at else "never"),
+            text(file.media_type or "-"),
+        )
+        for file in files
+    ]
+    return Listing(("ID", "NAME", "KIND", "BYTES", "RECEIVED", "EXPIRES", "TYPE"), lines, "No files.")
+
+
+def _epoch(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC).astimezone():%Y-%m-%d %H:%M}"
 
 
 def frozen_listing(reviews: Sequence[FrozenReview], states: Mapping[str, State]) -> Listing:

@@ -17,7 +17,7 @@ import click
 from pydantic import Field, TypeAdapter
 from temporalio.service import RPCError
 
-from assent.cli import feishu, frozen, grants, inbox, listings, policy, questions, tables, typed
+from assent.cli import feishu, files, frozen, grants, inbox, listings, policy, questions, tables, typed
 from assent.cli.common import EXIT_OF_VERDICT, Answer, Exit, cli, command, identity, over_http, states_of
 from assent.cli.common import approval_id as approval_id_argument
 from assent.cli.sentences import verdict_sentence
@@ -47,7 +47,7 @@ from assent.safe import one_line
 from assent.temporal.door import TemporalDoor
 from assent.temporal.reviews import Review
 
-__all__ = ["Exit", "cli", "feishu", "frozen", "grants", "inbox", "policy", "questions", "main"]
+__all__ = ["Exit", "cli", "feishu", "files", "frozen", "grants", "inbox", "policy", "questions", "main"]
 
 _TAKEN_WITHIN = timedelta(seconds=3)
 """How long a request waits to be seen by a worker before the command says that none has."""
@@ -271,6 +271,7 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
     "--may-settle", is_flag=True, help="Let it tell what operators say of frozen calls; never of its own requests."
 )
 @click.option("--may-read-policy", is_flag=True, help="Let it read the operator's rules, and all tools say.")
+@click.option("--may-list-files", is_flag=True, help="Let it know which files people shared; never what is in them.")
 @click.option("--chat", "chats", multiple=True, metavar="CHAT", help="A chat it may ask in; else any.  [repeat]")
 @click.option(
     "--callback",
@@ -292,6 +293,7 @@ def _token(
     may_decide: bool,
     may_settle: bool,
     may_read_policy: bool,
+    may_list_files: bool,
     chats: tuple[str, ...],
     callbacks: list[str],
 ) -> NoReturn:
@@ -310,6 +312,7 @@ def _token(
         "may_decide": may_decide,
         "may_settle": may_settle,
         "may_read_policy": may_read_policy,
+        "may_list_files": may_list_files,
         "chats": chats or ["*"],
         "callbacks": callbacks,
     }

@@ -18,6 +18,7 @@ from assent.client.door import (
     parse_request,
     parse_requests,
 )
+from assent.client.files import Files
 from assent.client.handle import ApprovalHandle
 from assent.client.question import QuestionHandle
 from assent.client.reader import LedgerReader
@@ -230,6 +231,11 @@ class Assent:
         seen_on: the approval on whose card that was said, if it was on one; the card is redrawn.
         """
         return await self._door.revoke(grant_id, actor=actor, surface=surface, seen_on=seen_on)
+
+    @property
+    def files(self) -> Files:
+        """What people shared with the bot."""
+        return Files(self._door)
 
     @property
     def may_decide_anything(self) -> bool:

@@ -14,6 +14,7 @@ from assent.contracts.approvers import Approvers
 from assent.contracts.asking import QuestionState
 from assent.contracts.audit import AuditRecord
 from assent.contracts.decision import Decision, DecisionKind, Verdict
+from assent.contracts.files import FileSummary
 from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest, Risk
@@ -159,6 +160,12 @@ class Door(Protocol):
 
     async def content(self, approval_id: str) -> str:
         """The whole result of an approval that has ended, as JSON."""
+
+    async def files(self, requester: Identity, limit: int) -> list[FileSummary]:
+        """The files that a person shared, the newest first."""
+
+    async def file(self, requester: Identity, file_id: str) -> FileSummary | None:
+        """One of them, if there is such a file of theirs."""
 
     def approvals(self, *, status: str | None, thread_id: str | None, limit: int) -> AsyncIterator[Approval]:
         """The approvals that are still known, open ones first."""

@@ -10,6 +10,7 @@ from assent.contracts.answers import QuestionOutcome
 from assent.contracts.approvers import Deciders
 from assent.contracts.asking import QuestionState
 from assent.contracts.audit import AuditRecord
+from assent.contracts.files import FileSummary
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
@@ -123,6 +124,12 @@ class LedgerReader(Protocol):
 
     async def grants(self, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
         """The decisions that were remembered, the newest first."""
+
+    async def files(self, requester: Identity, limit: int) -> list[FileSummary]:
+        """The files that a person shared, the newest first."""
+
+    async def file(self, requester: Identity, file_id: str) -> FileSummary | None:
+        """One of them, if there is such a file of theirs."""
 
     async def policy(self) -> Policy | None:
         """The operator's policy in force."""

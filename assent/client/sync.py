@@ -11,12 +11,14 @@ from typing import Any, Self, TypeVar
 
 from assent.client.client import Assent
 from assent.client.door import Approval, AskedQuestion, FrozenReview, ToolDescription
+from assent.client.files import Files
 from assent.client.handle import ApprovalHandle
 from assent.client.question import QuestionHandle
 from assent.contracts.answers import AnswerVerdict, QuestionOutcome
 from assent.contracts.asking import QuestionState
 from assent.contracts.audit import AuditRecord
 from assent.contracts.decision import DecisionKind, Verdict
+from assent.contracts.files import FileSummary
 from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
@@ -120,6 +122,11 @@ class SyncAssent:
         """Let a remembered decision no longer count."""
         return self._background.run(self._gate.revoke(grant_id, actor=actor))
 
+    @property
+    def files(self) -> SyncFiles:
+        """What people shared with the bot."""
+        return SyncFiles(self._gate.files, self._background)
+
     def tools(self) -> list[ToolDescription]:
         """The tools that can be asked for, by name."""
         return self._background.run(self._gate.tools())
@@ -137,6 +144,22 @@ class SyncAssent:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class SyncFiles:
+    """What a person shared with the bot, blocking."""
+
+    def __init__(self, files: Files, background: _Background) -> None:
+        self._files = files
+        self._background = background
+
+    def recent(self, requester: Identity, limit: int = 10) -> list[FileSummary]:
+        """A person's files that can be used now, the newest first."""
+        return self._background.run(self._files.recent(requester, limit))
+
+    def get(self, requester: Identity, file_id: str) -> FileSummary | None:
+        """One of them; None if there is none, it has expired or is somebody else's."""
+        return self._background.run(self._files.get(requester, file_id))
 
 
 class SyncApproval:

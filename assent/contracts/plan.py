@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from pydantic import Field
+
 from assent.contracts.address import Address
 from assent.contracts.approvers import Approvers
 from assent.contracts.grants import Grant
@@ -113,6 +115,9 @@ class Plan(Frozen):
     """Whether the agent makes the call itself: it ends approved, and nothing runs here."""
     tool_call_id: str | None = None
     thread_id: str | None = None
+
+    previews: dict[str, str] = Field(default_factory=dict)
+    """The images that Feishu shows of the call's files, by the files' ids."""
 
     @property
     def open_until(self) -> datetime:

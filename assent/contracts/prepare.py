@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from assent.contracts.files import FileDigest, FilesWanted
 from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
@@ -19,6 +20,8 @@ class Unknowns(Frozen):
     """Whose other ids are asked for."""
     message_id: Id | None = None
     """The message whose chat is asked for."""
+    files: FilesWanted | None = None
+    """The files whose bytes are fetched and kept."""
 
 
 class Resolved(Frozen):
@@ -28,6 +31,8 @@ class Resolved(Frozen):
     """The requester, by every id that Feishu tells."""
     chat_id: str | None = None
     """The chat of the message."""
+    files: tuple[FileDigest, ...] = ()
+    """Which bytes were kept of the files."""
     refused: str | None = None
     """Why there is no answer, and never will be."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
@@ -14,11 +14,10 @@ from urllib.parse import quote
 from pydantic import AliasChoices, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from assent.arguments.schema import FILE_FORMAT
 from assent.contracts.values import Frozen, Id, Text
 
 FILE_ID = r"^sf_[A-Za-z0-9_-]{1,100}$"
-FORMAT = "assent-shared-file"
-"""What the schema of an argument says, for every process that looks for files in arguments."""
 _KINDS = ("open_id", "union_id", "user_id")
 _LASTING = ("open_id", "union_id")
 """The kinds of id that stay with a person for good; a user_id can be changed, and given to somebody else."""
@@ -65,9 +64,14 @@ def shared_file_keys(user: object) -> tuple[str, ...]:
     """
     given = user if isinstance(user, Mapping) else {name: getattr(user, name, None) for name in _User.model_fields}
     known = _User.model_validate({name: value or None for name, value in given.items()})
-    tenant = f"{quote(known.tenant_key, safe='')}/" if known.tenant_key else ""
     ids = ((kind, getattr(known, kind)) for kind in _KINDS)
-    return tuple(f"{tenant}{kind}:{quote(value, safe='')}" for kind, value in ids if value)
+    return keys_within(known.tenant_key, (f"{kind}:{value}" for kind, value in ids if value))
+
+
+def keys_within(tenant_key: str | None, typed_ids: Iterable[str]) -> tuple[str, ...]:
+    """The keys of somebody who is known by these ids, such as `open_id:ou_1`, in a tenant."""
+    tenant = f"{quote(tenant_key, safe='')}/" if tenant_key else ""
+    return tuple(f"{tenant}{kind}:{quote(value, safe='')}" for kind, _, value in (i.partition(":") for i in typed_ids))
 
 
 def kind_of(key: str) -> str:
@@ -229,7 +233,7 @@ class SharedFile:
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"type": "string", "format": FORMAT, "pattern": FILE_ID, "description": _FOR_THE_MODEL}
+        return {"type": "string", "format": FILE_FORMAT, "pattern": FILE_ID, "description": _FOR_THE_MODEL}
 
 
 def new_file_id() -> str:

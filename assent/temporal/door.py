@@ -25,6 +25,7 @@ from assent.client.reader import LedgerReader, Stored, Waiting
 from assent.contracts.audit import AuditRecord
 from assent.contracts.bundles import BundleAsked
 from assent.contracts.decision import Decision, Verdict, VerdictKind
+from assent.contracts.files import FileSummary
 from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
@@ -125,6 +126,12 @@ class TemporalDoor:
     async def stored_result(self, approval_id: str, actor: Identity) -> Stored | None:
         """The result that waits to be released, to be read piece by piece."""
         return await self._ledger.result(approval_id, actor)
+
+    async def files(self, requester: Identity, limit: int) -> list[FileSummary]:
+        return await self._ledger.reader.files(requester, limit)
+
+    async def file(self, requester: Identity, file_id: str) -> FileSummary | None:
+        return await self._ledger.reader.file(requester, file_id)
 
     def grants(self) -> AsyncIterator[Grant]:
         return self._ledger.grants()

@@ -26,6 +26,7 @@ from assent.contracts.permission import Permission
 from assent.contracts.presentation import Presentation, Words, placeholders
 from assent.contracts.values import Frozen, Id
 from assent.errors import InvalidTool
+from assent.files.shared_file import SharedFile
 from assent.payload import canonical_json
 from assent.tools.asking import Asked, Asking
 
@@ -157,9 +158,13 @@ class Tool:
     def name(self) -> str:
         return self.manifest.name
 
-    def parse(self, arguments: bytes) -> dict[str, Any]:
-        """The function's keyword arguments, strictly from JSON, none left over. Raises pydantic's ValidationError."""
-        model = self._model.model_validate_json(arguments, strict=True, extra="forbid")
+    def parse(self, arguments: bytes, files: Mapping[str, SharedFile] | None = None) -> dict[str, Any]:
+        """The function's keyword arguments, strictly from JSON, none left over. Raises pydantic's ValidationError.
+
+        files: those that were opened for the call, by their ids; without them, files are handles without bytes.
+        """
+        context = {"files": files}
+        model = self._model.model_validate_json(arguments, strict=True, extra="forbid", context=context)
         return {parameter.name: getattr(model, f"p{i}") for i, parameter in enumerate(self._parameters)}
 
     def bound(self, arguments: dict[str, Any], context: ToolContext) -> Callable[[], Any]:

@@ -32,6 +32,12 @@ export const followShortcut = (index, uuid) => call("GET", `/api/shortcuts/${par
 export const tools = async () => listed(await call("GET", "/api/tools"), "tools");
 export const askFor = (body) => call("POST", "/api/tools", body);
 export const say = (body) => call("POST", "/api/say", body);
+export async function share(file, openId, chatId) {
+  const asked = new URLSearchParams({ open_id: openId, chat_id: chatId, name: file.name });
+  const response = await fetch(`/api/files?${asked}`, { method: "POST", body: file });
+  if (!response.ok) throw Object.assign(new Error(`${response.status}`), { status: response.status });
+  return response.json();
+}
 export const fileUrl = (key) => `/api/files/${part(key)}`;
 
 /**

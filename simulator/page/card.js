@@ -1,6 +1,7 @@
 // A card of JSON 2.0 as DOM: header, layout and everything that is only read.
 import { interactiveContainer, button, checker, datePicker, form, input, multiSelect, select, selectPerson } from "./controls.js";
 import { h, replace } from "./dom.js";
+import { picture } from "./file.js";
 import { hueClass, imagePlaceholder, inline } from "./inline.js";
 import { icon, tokenIcon } from "./icons.js";
 import { markdown } from "./markdown.js";
@@ -206,7 +207,7 @@ const avatarSize = (wanted) => (wanted === "large" ? "medium" : "small");
 const image = (item) => h(
   "figure",
   { class: "figure" },
-  imagePlaceholder(textOf(item.alt), item.img_key),
+  picture(item.img_key, textOf(item.alt) || t("image"), imagePlaceholder(textOf(item.alt), item.img_key)),
   textOf(item.title) && h("figcaption", {}, textOf(item.title)),
 );
 

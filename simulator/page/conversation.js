@@ -4,6 +4,7 @@ import { icon } from "./icons.js";
 import { draw, highlight, messageNode } from "./message.js";
 import { avatar, botAvatar, groupAvatar } from "./people.js";
 import { drawSay } from "./say.js";
+import { shareButton } from "./sharing.js";
 import { drawShortcuts } from "./shortcuts.js";
 import { currentChat, markRead, messagesOf, personBy, state } from "./state.js";
 import { dayLabel, t } from "./words.js";
@@ -62,6 +63,7 @@ function drawHead(chat) {
       h("h1", { class: "chat-title" }, chatName(chat)),
       h("div", { class: "chat-subtitle" }, subtitle(chat, people)),
     ),
+    shareButton(),
     group && h("div", { class: "faces" }, people.map((person) => avatar(person, "small"))),
   );
 }

@@ -28,8 +28,23 @@ function sizeSaid({ content, files }, key) {
   return entry?.size ?? entry?.file_size ?? content?.file_size;
 }
 
+/** A picture that somebody sent. */
+export function imageBubble(message) {
+  const file = [message.files].flat()[0];
+  const name = file?.file_name ?? t("image");
+  return picture(file?.file_key, name) ?? h("div", { class: "bubble" }, name);
+}
+
+/** The picture itself; what cannot be shown as one is replaced by what stands for it. */
+export function picture(key, alt, missing) {
+  if (!key) return missing;
+  const node = h("img", { class: "picture", src: fileUrl(key), alt, loading: "lazy" });
+  node.addEventListener("error", () => node.replaceWith(missing ?? h("span", {}, alt)));
+  return node;
+}
+
 export function fileBubble(message) {
-  const { file_key: key = "", file_name: name = key } = message.content ?? {};
+  const { file_key: key = "", file_name: name = message.files?.[0]?.file_name ?? key } = message.content ?? {};
   const sizeNode = h("span", { class: "file-size" });
   const show = (size) => {
     sizeNode.textContent = bytes(Number(size));

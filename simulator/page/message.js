@@ -3,7 +3,7 @@ import * as api from "./api.js";
 import { card, problem, redraw } from "./card.js";
 import { send, waiting } from "./clicks.js";
 import { h, link, replace, safeUrl } from "./dom.js";
-import { fileBubble } from "./file.js";
+import { fileBubble, imageBubble } from "./file.js";
 import { avatar, botAvatar, mention, nameOf } from "./people.js";
 import { icon } from "./icons.js";
 import { mentionsViewer, preview } from "./preview.js";
@@ -74,7 +74,8 @@ function quotation(messageId) {
 function body(node, holder, message) {
   if (message.msg_type === "interactive") return cardBody(node, holder, message);
   if (message.msg_type === "text") return h("div", { class: "bubble" }, textBody(String(message.content?.text ?? "")));
-  if (message.msg_type === "file") return fileBubble(message);
+  if (message.msg_type === "file" || message.msg_type === "audio" || message.msg_type === "media") return fileBubble(message);
+  if (message.msg_type === "image" || message.msg_type === "post") return imageBubble(message);
   return problem(t("unsupported_type", { type: message.msg_type }));
 }
 

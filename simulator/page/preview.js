@@ -6,7 +6,8 @@ import { t, textOf } from "./words.js";
 export function preview(message) {
   const { msg_type: type, content } = message;
   if (type === "text") return String(content?.text ?? "").replace(/<at\b[^>]*>(.*?)<\/at>/g, "@$1");
-  if (type === "file") return t("file", { name: content?.file_name ?? "" });
+  if (type === "file" || type === "audio" || type === "media") return t("file", { name: content?.file_name ?? "" });
+  if (type === "image" || type === "post") return `[${t("image")}]`;
   if (type === "interactive") return textOf(content?.config?.summary) || textOf(content?.header?.title) || t("card");
   return t("unsupported_type", { type });
 }

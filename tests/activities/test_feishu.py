@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import io
 import json
 import logging
 import time
@@ -19,6 +20,8 @@ from activities.feishu.errors import REFUSED, TOKEN_REFUSED, TRY_AGAIN, FeishuRe
 from activities.feishu.token import Granted, Token
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.identity import Identity
+from assent.errors import FileGone, FileTooLarge, FileUnavailable
+from assent.files import SharedFile, fetch
 from assent.settings import Settings
 from tests.support.waiting import until
 
@@ -124,9 +127,9 @@ async def test_a_file_is_handed_over_and_fetched_again() -> None:
     platform = Platform(lambda request: ok(file_key="file_1") if request.method == "POST" else _bytes(b"abc"))
     async with client(platform) as feishu:
         assert await feishu.upload("call.json", b"{}") == "file_1"
-        assert await feishu.download("om_1", "file_1", "file", limit=3) == b"abc"
-        with pytest.raises(FeishuRefused, match="larger than 2 bytes"):
-            await feishu.download("om_1", "file_1", "file", limit=2)
+        assert await fetched(feishu, limit=3) == b"abc"
+        with pytest.raises(FileTooLarge, match="larger than 2 bytes"):
+            await fetched(feishu, limit=2)
     assert b'filename="call.json"' in platform.requests[0].content
     assert platform.requests[1].url.raw_path == b"/open-apis/im/v1/messages/om_1/resources/file_1?type=file"
 
@@ -135,8 +138,43 @@ async def test_a_downloaded_file_that_looks_like_an_error_is_a_file() -> None:
     content = json.dumps({"code": 99991663}).encode()
     platform = Platform(lambda _: _bytes(content))
     async with client(platform) as feishu:
-        assert await feishu.download("om_1", "file_1", "file", limit=100) == content
+        assert await fetched(feishu) == content
     assert platform.tokens == 1
+
+
+async def fetched(feishu: Feishu, key: str = "file_1", *, limit: int = 100) -> bytes:
+    into = io.BytesIO()
+    await fetch(feishu, SharedFile(file_id="sf_1", message_id="om_1", file_key=key), into, limit=limit)
+    return into.getvalue()
+
+
+async def test_a_file_is_fetched_again_with_a_new_token() -> None:
+    answers = iter([httpx.Response(400, json={"code": 99991663, "msg": "stale"}), _bytes(b"abc")])
+    platform = Platform(lambda _: next(answers))
+    async with client(platform) as feishu:
+        assert await fetched(feishu) == b"abc"
+    assert platform.tokens == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (httpx.Response(400, json={"code": 230110, "msg": "deleted"}), FileGone),
+        (httpx.Response(400, json={"code": 234003, "msg": "File not in msg."}), FileGone),
+        (httpx.Response(500, json={"code": 5000, "msg": "internal error"}), FileUnavailable),
+        (httpx.Response(429, json={"code": 99991400, "msg": "slowly"}), FileUnavailable),
+        (httpx.Response(502, text="<html>bad gateway</html>"), FileUnavailable),
+        (httpx.Response(200, content=b"abc", headers={"content-encoding": "x-none"}), FileUnavailable),
+        (httpx.Response(200, content=b"abc", headers={"content-length": "6"}), FileUnavailable),
+    ],
+    ids=["deleted", "elsewhere", "down", "too fast", "no Feishu", "compressed", "half"],
+)
+async def test_a_file_that_is_gone_is_told_from_one_that_cannot_be_had_now(
+    answer: httpx.Response, error: type[Exception]
+) -> None:
+    async with client(Platform(lambda _: answer)) as feishu:
+        with pytest.raises(error):
+            await fetched(feishu)
 
 
 def _same(answer: httpx.Response, _: httpx.Request) -> httpx.Response:
@@ -336,9 +374,11 @@ async def test_neither_token_nor_secret_nor_content_reaches_the_log(caplog: pyte
 async def test_an_id_cannot_lead_elsewhere(evil: str) -> None:
     platform = Platform()
     async with client(platform) as feishu:
-        for call in (feishu.patch(evil, "{}"), feishu.members(evil), feishu.download("om_1", evil, "file", limit=1)):
+        for call in (feishu.patch(evil, "{}"), feishu.members(evil)):
             with pytest.raises(FeishuRefused):
                 await call
+        with pytest.raises(FileGone):
+            await fetched(feishu, evil)
         if evil:
             with pytest.raises(FeishuRefused):
                 await feishu.send(TEAM.model_copy(update={"reply_to": evil}), "text", "{}", uuid="u")

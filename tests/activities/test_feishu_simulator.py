@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from activities.feishu.client import Feishu
 from activities.feishu.errors import FeishuRefused, FeishuUnavailable
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.identity import Identity
+from assent.files import SharedFile, fetch
 
 TEAM = Address(kind=AddressKind.CHAT_ID, id="oc_team")
 CARD: dict[str, Any] = {
@@ -66,7 +68,9 @@ async def test_a_card_is_sent_replaced_and_answered(pair: Pair) -> None:
 async def test_a_file_goes_there_and_back(pair: Pair) -> None:
     key = await pair.feishu.upload("call.txt", b"all of it")
     sent = await pair.feishu.send(TEAM, "file", json.dumps({"file_key": key}), uuid="u-1")
-    assert await pair.feishu.download(sent.message_id, key, "file", limit=100) == b"all of it"
+    into = io.BytesIO()
+    await fetch(pair.feishu, SharedFile(file_id="sf_1", message_id=sent.message_id, file_key=key), into)
+    assert into.getvalue() == b"all of it"
 
 
 async def test_people_and_members_are_known(pair: Pair) -> None:

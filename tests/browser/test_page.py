@@ -11,6 +11,7 @@ there is something on them, and throw them away. Times differ from run to run, s
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -19,9 +20,11 @@ import pytest
 from playwright.async_api import Route, expect
 
 from tests.support.chat_page import APPROVE, LANGUAGES, PICTURES, Album, Asked, Scene, Seat, looked_at, opened, unique
+from tests.support.feishu_service import REQUESTER as SOMEBODY
 from tests.support.servers import connect
 from workers.sample_requests import SAMPLES
 
+REQUESTER = SOMEBODY.within("tenant_1")
 INVOICE = {"to": "ada@example.com", "amount": "120.00"}
 CUSTOMER = {"customer": "ACME Ltd.", "password": "correct horse battery staple"}
 WHY = "The order 4711 was delivered yesterday, and the customer asked for the invoice."
@@ -31,7 +34,8 @@ ASKED = ("progress", "editing", "edited", "warned", "result", "withheld", "grant
 """Of tests/browser/test_page_permissions.py."""
 QUESTIONS = ("question-choice", "question-several", "question-text", "question-tool", "question-answered")
 """Of tests/browser/test_page_questions.py."""
-CARDS = (*PENDING, "agent-call", "running", *FINAL, *ASKED, *QUESTIONS)
+FILES = ("file-received", "with-file")
+CARDS = (*PENDING, "agent-call", "running", *FINAL, *ASKED, *QUESTIONS, *FILES)
 PAGES = [*(f"page.{lang}" for lang in LANGUAGES), *(f"phone-dark.{lang}" for lang in LANGUAGES)]
 
 SAMPLE = {sample.tool: number for number, sample in enumerate(SAMPLES)}
@@ -471,6 +475,45 @@ async def test_a_person_writes_to_the_bot_and_keeps_the_focus(scene: Scene) -> N
     await seat.page.get_by_test_id("chat-oc_team").click()
     await expect(box).to_be_hidden()
     await seat.page.context.close()
+
+
+async def test_a_dropped_file_is_taken_shown_and_archived_as_it_was(scene: Scene, album: Album) -> None:
+    seat = await scene.seat("requester", chat="oc_p2p_requester", calm=True)
+    drop = """async ([name, url]) => {
+      const transfer = new DataTransfer();
+      const data = await (await fetch(url)).arrayBuffer();
+      transfer.items.add(new File([data], name));
+      const over = { bubbles: true, cancelable: true, dataTransfer: transfer };
+      const place = document.getElementById("messages").parentElement;
+      place.dispatchEvent(new DragEvent("dragover", over));
+      place.dispatchEvent(new DragEvent("drop", over));
+    }"""
+    before = {file.file_id for file in await scene.service.gate.files.recent(REQUESTER)}
+    picture = await seat.page.screenshot(clip={"x": 0, "y": 0, "width": 200, "height": 120})
+    key = (
+        await scene.chat.http.post(
+            "/api/files", params={"open_id": "ou_outsider", "name": "receipt.png"}, content=picture
+        )
+    ).json()["files"][0]["file_key"]
+    await seat.page.evaluate(drop, ["receipt.png", f"/api/files/{key}"])
+    received = seat.page.locator("#messages article.card").filter(has_text="File received").last
+    await expect(received).to_be_visible()
+    await expect(seat.page.locator("#messages img.picture").last).to_be_visible()
+    (file,) = [each for each in await scene.service.gate.files.recent(REQUESTER) if each.file_id not in before]
+    message_id = await received.locator("xpath=ancestor::li").get_attribute("data-message-id")
+    private = {lang: await scene.seat(lang=lang, chat="oc_p2p_requester", size=(1280, 1400)) for lang in LANGUAGES}
+    await album.of(private).take("file-received", Asked("", message_id or "", {}), None)
+    team = await scene.known("requester")
+    notice, asked = await scene.press_sample(team, SAMPLE["archive_file"])
+    assert notice[0] == "success"
+    await expect(team.card(asked).locator("img.picture")).to_be_visible()
+    await expect(team.card(asked)).to_contain_text("Files (1)")
+    await album.take("with-file", asked, "pending")
+    assert (await team.press(asked, APPROVE))[0] == "success"
+    await team.shows(asked, "executed")
+    (archived,) = scene.tools.done("archive")
+    assert (archived["bytes"], archived["sha256"]) == (len(picture), hashlib.sha256(picture).hexdigest())
+    assert file.kind == "image"
 
 
 def test_every_state_has_its_pictures_in_the_documentation() -> None:

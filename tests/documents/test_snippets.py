@@ -81,7 +81,7 @@ TOKENS = {
     "OPERATOR_TOKEN": "secret-operations",
 }
 RIGHTS: dict[str, dict[str, Any]] = {
-    "billing-agent": {"tools": ["send_*"], "on_behalf_of": [str(ASKER)]},
+    "billing-agent": {"tools": ["send_*"], "on_behalf_of": [str(ASKER)], "may_list_files": True},
     "approver": {"tools": ["*"], "on_behalf_of": ["*"], "may_decide": True},
     "operations": {"tools": ["*"], "on_behalf_of": ["*"], "may_settle": True},
 }
@@ -163,6 +163,10 @@ async def documented(
         ledger = Ledger.open(settings.database_url)
         stack.push_async_callback(ledger.dispose)
         await ledger.publish((tool.manifest for tool in registry.tools.values()), datetime.now(UTC))
+        message = {"message_id": "om_shared", "chat_id": "oc_p2p"}
+        shared = {"key": "file_1", "name": "q3.pdf"}
+        for owner in (ASKER, ME):
+            await ledger.files.register(owner.within("tenant_1"), shared, message=message, ttl_seconds=0)
         feishu = Feishu(app_id="cli_assent", app_secret="s", domain="http://feishu", transport=agreeable_feishu())
         stack.push_async_callback(feishu.close)
         cards = CardActivities(ledger, feishu, Wording.load())
@@ -357,6 +361,7 @@ SAMPLE_ARGUMENTS: dict[str, dict[str, Any]] = {
     "sign_contract": {"customer": "ACME Ltd.", "months": 24},
     "read_payroll": {"department": "Sales"},
     "publish_release": {"version": "7.3"},
+    "archive_file": {"file": "the newest", "folder": "2030"},
 }
 DEADLY = "migrate_database"
 """The sample that kills its process; it has tests of its own."""
@@ -365,7 +370,10 @@ DEADLY = "migrate_database"
 @pytest.mark.parametrize("name", SAMPLE_ARGUMENTS)
 async def test_sample_ends_as_it_says(name: str, documented: Service, samples: dict[str, Tool]) -> None:
     assert samples.keys() == SAMPLE_ARGUMENTS.keys() | {DEADLY}
-    handle = await documented.gate.request(name, SAMPLE_ARGUMENTS[name], requester=ME)
+    arguments = SAMPLE_ARGUMENTS[name]
+    if name == "archive_file":
+        arguments = {**arguments, "file": (await documented.ledger.files.recent(ME.within("tenant_1")))[0].file_id}
+    handle = await documented.gate.request(name, arguments, requester=ME)
     outcome = await agreed(documented, handle, samples[name].manifest)
     assert f"Ends `{outcome.status}`" in samples[name].manifest.description
     assert not outcome.withheld

@@ -13,6 +13,7 @@ from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import bundles
 from tests.support.feishu_service import OUTSIDER, REQUESTER, Agent, FeishuService
+from tests.support.shared_files import Sharing
 from tests.support.simulated_feishu import served
 from tests.support.waiting import until
 
@@ -324,3 +325,53 @@ async def own(feishu: FeishuService, handle: ApprovalHandle) -> bool:
     """Whether an approval has tried to send a card of its own."""
     record = await feishu.service.ledger.record(handle.id)
     return record is not None and any(each.slot.kind is MessageKind.CARD for each in record.messages)
+
+
+# Files
+
+
+@path
+async def files_received(feishu: FeishuService, directory: Path) -> str:
+    """Somebody sends a file to the bot."""
+    message = await Sharing(feishu).send(b"quarter three", "q3.pdf")
+    await Sharing(feishu).take(message["event"])
+    return names.receive_files_workflow(message["message_id"])
+
+
+@path
+async def with_files(feishu: FeishuService, directory: Path) -> str:
+    file_id = await Sharing(feishu).share(b"quarter three", "q3.pdf")
+    return await clicked(feishu, await feishu.ask(directory, "count_bytes", arguments={"file": file_id}))
+
+
+@path
+async def without_its_file(feishu: FeishuService, directory: Path) -> str:
+    """It names a file that is not there."""
+    handle = await feishu.ask(directory, "count_bytes", arguments={"file": "sf_invented"})
+    assert (await handle.outcome()).status == "failed"
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def files_not_fetched(feishu: FeishuService, directory: Path) -> str:
+    """Feishu hands out nothing before the deadline."""
+    file_id = await Sharing(feishu).share(b"quarter three", "q3.pdf")
+    await feishu.chat.misbehave({"on": "download", "kind": "5xx"})
+    ttl = timedelta(seconds=2)
+    handle = await feishu.ask(directory, "count_bytes", arguments={"file": file_id}, ttl=ttl)
+    assert (await handle.outcome()).status == "expired"
+    await feishu.chat.behave()
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def edited_to_another_file(feishu: FeishuService, directory: Path) -> str:
+    old, new = [await Sharing(feishu).share(name.encode(), f"{name}.txt") for name in ("old", "new")]
+    handle = await feishu.ask(directory, "count_bytes", arguments={"file": old})
+    await feishu.chat.card(handle.id)
+    arguments = {"path": str(directory / "marks"), "file": new}
+    shown = (await handle.state()).payload_sha256
+    actor = REQUESTER.within("tenant_1")
+    assert (await handle.decide("edit", actor=actor, payload_sha256=shown, arguments=arguments)).kind == "accepted"
+    assert (await handle.outcome()).status == "executed"
+    return names.approval_workflow(handle.id)

@@ -315,6 +315,10 @@ class Album:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._cameras = cameras
 
+    def of(self, cameras: dict[str, Seat]) -> Album:
+        """The same album, with others who look."""
+        return Album(self._directory, cameras)
+
     async def take(self, name: str, asked: Asked, state: str | None, *, unfold: str | None = None) -> None:
         """One picture of a card in each language, when it stands at that state, or as it is.
 

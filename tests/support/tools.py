@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import threading
 import time
@@ -11,7 +12,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from assent import Approvers, Identity, Permission, ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResult, tool
+from assent.files import SharedFile
 from assent.types import Execution, ResultReview
 
 LI_LEI = Identity(open_id="ou_lilei", union_id="on_lilei")
@@ -433,3 +437,57 @@ def _asking_probe(ctx: ToolContext, path: str) -> ProbeResult:
 def asks_in_its_probe(path: str) -> None:
     """Raises; its probe would ask."""
     raise RuntimeError("gone")
+
+
+# Tools that take files
+
+
+class Folder(BaseModel):
+    """Files within something else."""
+
+    files: list[SharedFile] = []
+    cover: SharedFile | None = None
+
+
+def _seen(file: SharedFile, data: bytes) -> str:
+    return f"{file.name} {len(data)} {hashlib.sha256(data).hexdigest()}"
+
+
+@tool
+def count_bytes(path: str, file: SharedFile) -> dict[str, Any]:
+    """Write down, outside, what a file holds."""
+    data = file.read()
+    leave_mark(path, _seen(file, data))
+    return {"name": file.name, "media_type": file.media_type, "size": file.size, "sha256": file.sha256}
+
+
+@tool
+async def count_folder(path: str, folder: Folder) -> list[str]:
+    """Write down what several files hold, by either way to read them, and where they lay."""
+    places = []
+    for file in [*folder.files, *([folder.cover] if folder.cover else [])]:
+        data = await file.read()
+        assert file.path().read_bytes() == data
+        leave_mark(path, _seen(file, data))
+        places.append(str(file.path()))
+    return places
+
+
+@tool(sensitive=("file",))
+def count_hidden(path: str, file: SharedFile) -> int:
+    """Write down what a file holds of which nobody sees anything."""
+    return leave_mark(path, _seen(file, file.read()))
+
+
+@tool(retry_safe=True, attempts=1)
+def count_or_raise(path: str, file: SharedFile) -> int:
+    """The first time nobody knows how it ended."""
+    if leave_mark(path, _seen(file, file.read())) == 1:
+        raise RuntimeError("the line broke")
+    return marks(path)
+
+
+@tool(permission="public")
+def count_unasked(path: str, file: SharedFile) -> int:
+    """Write down what a file holds, without anybody being asked."""
+    return leave_mark(path, _seen(file, file.read()))

@@ -28,7 +28,12 @@ from workers import api, webhook
 APP_ID, TENANT, KEY, TOKEN = "cli_assent", "tenant_1", "encrypt-key", "verification-token"
 
 AGENTS: dict[str, dict[str, Any]] = {
-    "agent": {"tools": ["*"], "on_behalf_of": ["*"], "callbacks": ["https://agent.example/hooks/"]},
+    "agent": {
+        "tools": ["*"],
+        "on_behalf_of": ["*"],
+        "may_list_files": True,
+        "callbacks": ["https://agent.example/hooks/"],
+    },
     "approver": {"tools": ["*"], "on_behalf_of": ["*"], "may_decide": True},
     "narrow": {"tools": ["open_*"], "on_behalf_of": ["open_id:ou_narrow"], "chats": ["oc_narrow"]},
     "narrow_approver": {"tools": ["open_*"], "on_behalf_of": ["open_id:ou_narrow"], "may_decide": True},
@@ -44,7 +49,9 @@ AGENTS: dict[str, dict[str, Any]] = {
         "may_decide": True,
         "may_settle": True,
         "may_read_policy": True,
+        "may_list_files": True,
     },
+    "reader": {"tools": ["count_*"], "on_behalf_of": ["open_id:ou_requester"], "may_list_files": True},
     "nothing": {},
 }
 """How far each token of the tests reaches; a token is called `secret-` and its name."""

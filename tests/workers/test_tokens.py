@@ -166,6 +166,7 @@ def test_the_command_shows_a_token_once_and_prints_what_the_file_needs(tmp_path:
         "may_decide": True,
         "may_settle": True,
         "may_read_policy": False,
+        "may_list_files": False,
         "chats": ["*"],
         "callbacks": ["https://a.example/h/"],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 
 from assent import Identity
 from assent.files import InMemorySharedFileStore, SharedFile, SharedFileStore, SqliteSharedFileStore, shared_file_keys
+from ledger import Ledger
+from ledger.engine import Connection
+from tests.conftest import new_database
 
 HOUR = 3600.0
 ALREADY_OVER = 1e-6
@@ -18,15 +22,40 @@ ME = Identity(open_id="ou_me", union_id="on_me", user_id="u_me", tenant_key="t1"
 BOB = Identity(open_id="ou_bob", union_id="on_bob", user_id="u_bob", tenant_key="t1")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def store(request: pytest.FixtureRequest, tmp_path: Any) -> AsyncIterator[SharedFileStore]:
-    match request.param:
+@pytest.fixture(scope="module", params=["memory", "sqlite", "ledger on sqlite", "ledger on postgres"])
+async def kept(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[str, Ledger | None]]:
+    """Which store it is; a ledger is made once."""
+    kind: str = request.param
+    if not kind.startswith("ledger"):
+        yield kind, None
+        return
+    ledger = Ledger.open(await new_database(kind.rpartition(" ")[2], tmp_path_factory.mktemp("files")))
+    await ledger.upgrade()
+    yield "ledger", ledger
+    await ledger.dispose()
+
+
+@pytest.fixture
+async def store(kept: tuple[str, Ledger | None], tmp_path: Path) -> AsyncIterator[SharedFileStore]:
+    kind, ledger = kept
+    match kind:
+        case "ledger":
+            assert ledger is not None
+            await ledger.engine.write(_forget)
+            yield ledger.files
         case "memory":
             yield InMemorySharedFileStore()
         case "sqlite":
-            kept = SqliteSharedFileStore(tmp_path / "own" / "files.db")
-            yield kept
-            kept.close()
+            own = SqliteSharedFileStore(tmp_path / "own" / "files.db")
+            yield own
+            own.close()
+
+
+async def _forget(connection: Connection) -> None:
+    for table in ("shared_file_owners", "shared_files", "file_pins", "file_chunks"):
+        await connection.execute(f"DELETE FROM {table}")
 
 
 async def share(store: SharedFileStore, key: str = "file_1", user: object = ME, **more: Any) -> SharedFile:
@@ -35,7 +64,7 @@ async def share(store: SharedFileStore, key: str = "file_1", user: object = ME, 
     return await store.register(user, resource, message=message, ttl_seconds=more.pop("ttl", HOUR))
 
 
-def test_it_is_a_store(store: SharedFileStore) -> None:
+async def test_it_is_a_store(store: SharedFileStore) -> None:
     assert isinstance(store, SharedFileStore)
 
 

@@ -1,0 +1,102 @@
+"""`python -m tests.support.dying_worker KIND STEP ONCE`: a worker that kills itself at a step of a file's way, once.
+
+ONCE is a path: whoever makes the file there dies, and nobody after them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import runpy
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import activities.resolving
+import activities.tools
+import ledger.approvals
+import ledger.pins
+import ledger.shared_files
+from activities.feishu.client import Feishu
+from activities.opened_files import OpenedFiles
+from ledger import Ledger, LedgerFiles
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a worker dies."""
+
+    kind: str
+    """Which worker."""
+    owner: Any
+    name: str
+    when: str
+    """before or after."""
+    freezes: bool = False
+    """Whether the call was begun by then, so that nobody knows how it ended."""
+
+
+def _steps(kind: str, owner: Any, name: str, **more: Any) -> list[Step]:
+    return [Step(kind, owner, name, when, **more) for when in ("before", "after")]
+
+
+_ALL = [
+    *_steps("approvals", ledger.shared_files, "register"),
+    *_steps("approvals", LedgerFiles, "register"),
+    *_steps("approvals", Feishu, "send"),
+    *_steps("approvals", LedgerFiles, "get"),
+    *_steps("approvals", activities.resolving, "fetch"),
+    *_steps("approvals", Feishu, "upload_image"),
+    *_steps("approvals", ledger.pins, "put"),
+    *_steps("approvals", LedgerFiles, "_store"),
+    *_steps("approvals", ledger.pins, "pin"),
+    *_steps("approvals", LedgerFiles, "keep"),
+    *_steps("approvals", LedgerFiles, "describe"),
+    *_steps("approvals", ledger.approvals, "register"),
+    *_steps("approvals", Ledger, "register"),
+    *_steps("tools", OpenedFiles, "fill"),
+    *_steps("tools", OpenedFiles, "_copy"),
+    Step("tools", Ledger, "begin", "before"),
+    Step("tools", Ledger, "begin", "after", freezes=True),
+    Step("tools", Ledger, "finish", "before", freezes=True),
+    Step("tools", Ledger, "finish", "after"),
+]
+STEPS = {f"{getattr(step.owner, '__name__', '')}.{step.name} {step.when}": step for step in _ALL}
+
+
+def arm(step: Step, once: str) -> None:
+    """Let this process die at a step."""
+    function: Callable[..., Any] = getattr(step.owner, step.name)
+    assert inspect.iscoroutinefunction(function)
+
+    def die() -> None:
+        try:
+            os.close(os.open(once, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    async def doomed(*given: Any, **named: Any) -> Any:
+        if step.when == "before":
+            die()
+        result = await function(*given, **named)
+        if step.when == "after":
+            die()
+        return result
+
+    setattr(step.owner, step.name, doomed)
+
+
+def main() -> None:
+    kind, name, once = sys.argv[1:]
+    step = STEPS[name]
+    if step.kind == kind:
+        arm(step, once)
+    sys.argv = [f"workers.{kind}"]
+    runpy.run_module(f"workers.{kind}", run_name="__main__")
+
+
+if __name__ == "__main__":
+    main()

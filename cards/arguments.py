@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from assent.contracts.manifest import Risk
 from assent.contracts.plan import Plan
 from assent.masking import MASK
-from assent.payload import argument_values
+from assent.payload import argument_values, payload_files
 from assent.safe import markdown as escaped
 from assent.safe import one_line, shortened, visible
 from cards.elements import Element, div, markdown, panel, row, tags, to_json, weight
@@ -68,7 +68,7 @@ class Fitted(NamedTuple):
 
 def arguments_of(plan: Plan) -> list[Argument]:
     """The arguments of the call, in the order in which its tool declares them."""
-    values, read = argument_values(plan.payload), plan.presentation
+    values, read, files = argument_values(plan.payload), plan.presentation, payload_files(plan.payload)
     return [
         _argument(
             name,
@@ -76,6 +76,7 @@ def arguments_of(plan: Plan) -> list[Argument]:
             masked=name in plan.sensitive,
             is_open=plan.risk is Risk.HIGH,
             is_decimal=name in read.decimals,
+            file_name=files[values[name]]["name"] if isinstance(values[name], str) and values[name] in files else None,
         )._replace(label=label_of(name, plan))
         for name in read.sorted(values)
     ]
@@ -87,10 +88,13 @@ def label_of(name: str, plan: Plan) -> Both:
     return Both(said.en, said.zh) if said else Both(name, name)
 
 
-def _argument(name: str, value: Any, *, masked: bool, is_open: bool, is_decimal: bool) -> Argument:
+def _argument(
+    name: str, value: Any, *, masked: bool, is_open: bool, is_decimal: bool, file_name: str | None = None
+) -> Argument:
+    """file_name: what the file is called that the argument names, if it names one."""
     if masked:
         return Argument(name, MASK, MASK, 0, True, False)
-    text = written(value, is_decimal=is_decimal)
+    text = written(value, is_decimal=is_decimal) if file_name is None else f"{one_line(file_name)} ({value})"
     is_scalar = not isinstance(value, dict | list)
     found = Argument(name, value, visible(text), len(text.encode()), False, is_scalar)
     return found._replace(ends=_ends(text)) if is_open and not found.is_short else found

@@ -69,6 +69,7 @@ async def test_what_was_shared_is_shown_approved_and_counted_outside(
     handle = await ask(feishu, tmp_path, file_id)
     card = json.dumps((await feishu.chat.card(handle.id))["content"], ensure_ascii=False)
     assert all(text in card for text in ("q3 报告.pdf", "application/pdf", sha256(data)[:12], "Files (1)", "文件（1）"))
+    assert f"q3 报告.pdf ({file_id})" in card
     plan = await feishu.service.ledger.plan(handle.id)
     assert plan is not None
     said = {"media_type": "application/pdf", "name": "q3 报告.pdf", "sha256": sha256(data), "size": len(data)}

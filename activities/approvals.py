@@ -15,6 +15,8 @@ from assent.contracts.audit import AuditBatch
 from assent.contracts.conclude import Conclusion, Recorded
 from assent.contracts.execute import Closing, Report
 from assent.contracts.grants import RevokedKind
+from assent.contracts.identity import Identity
+from assent.contracts.policy import NewOverride, Overridden
 from assent.contracts.prepare import Preparation, Prepared
 from assent.contracts.quotas import Limits
 from assent.contracts.recall import Recall, Recalled, RecallKind
@@ -114,6 +116,9 @@ class ApprovalActivities:
             case RecallKind.REVOKE:
                 revoked = await self._revoke(question)
                 return Recalled(revoked=revoked, redraw=await self._outdated(question, revoked))
+            case RecallKind.OVERRIDE:
+                assert question.override is not None, "something is to be overridden"
+                return Recalled(overridden=await self._override(question.override))
             case RecallKind.REVIEW:
                 review = await self._ledger.review(question.approval_id)
                 return Recalled(review=review.without_words() if review else None)
@@ -134,11 +139,20 @@ class ApprovalActivities:
         if question.actor.is_outside(self._settings.feishu_tenant_key or None):
             return RevokedKind.FORBIDDEN
         actor = question.actor.within(self._settings.feishu_tenant_key or None)
-        operators = (each.within(self._settings.feishu_tenant_key or None) for each in self._settings.operators)
         return await self._ledger.revoke(
             question.grant_id,
             actor,
-            may_all=any(actor.is_same_person(operator) for operator in operators),
+            may_all=self._is_operator(actor),
             surface=question.surface,
             now=datetime.now(UTC),
         )
+
+    async def _override(self, wish: NewOverride) -> Overridden:
+        """Only operators loosen; whoever reaches this may ask for more."""
+        return await self._ledger.override(wish, may_loosen=wish.actor is not None and self._is_operator(wish.actor))
+
+    def _is_operator(self, person: Identity) -> bool:
+        tenant = self._settings.feishu_tenant_key or None
+        if person.is_outside(tenant):
+            return False
+        return any(person.within(tenant).is_same_person(each.within(tenant)) for each in self._settings.operators)

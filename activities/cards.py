@@ -14,6 +14,7 @@ from typing import Any
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from activities.card_builder import CardBuilder
 from activities.feishu.answers import Sent
 from activities.feishu.breaker import hurried
 from activities.feishu.client import Feishu
@@ -67,10 +68,17 @@ class Sending:
 class CardActivities:
     """The cards of one Feishu app. One writer per card: the approval, or the workflow it was handed to."""
 
-    def __init__(self, ledger: Ledger, feishu: Feishu, wording: Wording, temporal_ui: str = "") -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        feishu: Feishu,
+        wording: Wording,
+        temporal_ui: str = "",
+        builder: CardBuilder | None = None,
+    ) -> None:
         self._ledger = ledger
         self.feishu, self.wording = feishu, wording
-        self.showings = Showings(ledger, wording, temporal_ui)
+        self.showings = Showings(ledger, wording, temporal_ui, builder)
         self._sending = Sending(ledger, feishu)
 
     @activity.defn(name=names.DELIVER)

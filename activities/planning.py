@@ -19,19 +19,30 @@ from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
 from assent.contracts.permission import Execution, Fallback, Permission, ResultReview
 from assent.contracts.plan import Edit, Plan
-from assent.contracts.prepare import Preparation, Resolved, Unknowns
+from assent.contracts.prepare import Preparation, Resolved, Unknowns, WarningQuestion
 from assent.contracts.request import DEFAULT_TTL, Request, WhenPending
 from assent.errors import InvalidRequest
-from assent.payload import canonical_payload, idempotency_key, payload_files, scope_key, scope_of, sha256
+from assent.masking import Mask
+from assent.payload import (
+    canonical_json,
+    canonical_payload,
+    idempotency_key,
+    payload_files,
+    scope_key,
+    scope_of,
+    sha256,
+)
 from assent.persons import Person
 from assent.policy.rules import Asking, Effective, objection
 from assent.settings import Settings
-from assent.sizes import EDIT, text_size
+from assent.sizes import EDIT, text_size, travels
 from ledger import Ledger, Twin
 
 MOST_FILES = 20
 """How many files one call may name."""
 _RESULT_TTL = timedelta(hours=1)
+_MOST_SCHEMA = 16 * 1024
+"""How many bytes of a tool's schema a plan carries along."""
 _ELSEWHERE = "reply_to: that message is not in the chat that chat_id names; leave one of them out, or correct it"
 
 
@@ -55,7 +66,9 @@ class Planner:
     async def plan(self, preparation: Preparation) -> Plan:
         """The plan of a request. Raises InvalidRequest where it can never run."""
         request, settings = preparation.request, self._settings
-        manifest = await self._manifest(request.tool)
+        own = request.dispatch
+        manifest = own.manifest if own else await self._manifest(request.tool)
+        namespace = own.namespace if own else settings.namespace
         if request.callback_url and not self._secrets.of(request.asked_by):
             raise InvalidRequest("callback_url: this service announces nothing; set ASSENT_CALLBACK_SECRET")
         tenant, resolved = settings.feishu_tenant_key or None, preparation.resolved
@@ -76,6 +89,8 @@ class Planner:
         payload_sha256 = sha256(payload)
         asking = Asking.of(payload, requester, conversation, chat_is_known=chat_is_known)
         effective = await self._effective(manifest, asking)
+        if own is not None:
+            effective = _asking(effective)  # somebody has to say who makes the call
         grant = await self._grant(manifest, effective, requester, conversation, payload, preparation.now)
         if grant is not None and grant.scope is Remember.TOOL and not chat_is_known:
             grant, effective = None, effective.model_copy(update={"in_doubt": (*effective.in_doubt, "conversation")})
@@ -83,14 +98,14 @@ class Planner:
             unknown = await self._unknowns(
                 request, payload, named, person, effective, chat_is_known, has_files=bool(wanted)
             )
-            if unknown := self._with_files(unknown, wanted):
-                raise Unresolved(unknown)
+            _ask_first(self._with_files(unknown, wanted), _warning_question(manifest, payload, effective, grant))
         if person.is_mixed_up:
             raise InvalidRequest("requester: its ids are known to be of two people; name the requester by one of them")
         scope = scope_of(
             approval_id=request.approval_id, message_id=request.message_id, scope=request.idempotency_scope
         )
-        twin = await self._ledger.twin(payload_sha256, settings.namespace, requester)
+        twin = await self._ledger.twin(payload_sha256, namespace, requester)
+        effective = _warned(effective, resolved, Mask(payload, manifest.sensitive))
         asked_at, ttl = preparation.deadline - request.ttl, _ttl(request, manifest, effective)
         return Plan(
             approval_id=request.approval_id,
@@ -100,8 +115,8 @@ class Planner:
             queue=manifest.queue,
             payload=payload,
             payload_sha256=payload_sha256,
-            idempotency_key=idempotency_key(settings.namespace, scope, person.canonical, payload_sha256),
-            scope_key=scope_key(settings.namespace, scope, payload_sha256),
+            idempotency_key=idempotency_key(namespace, scope, person.canonical, payload_sha256),
+            scope_key=scope_key(namespace, scope, payload_sha256),
             manifest_sha256=manifest.shown_sha256,
             requester=requester,
             request_reason=request.reason,
@@ -118,7 +133,9 @@ class Planner:
             asked_at=preparation.now,
             asked_by=request.asked_by,
             tenant_key=tenant,
-            addresses=addresses_of(settings, request.requester, effective.approvers, request.chat_id, request.reply_to),
+            addresses=()
+            if own
+            else addresses_of(settings, request.requester, effective.approvers, request.chat_id, request.reply_to),
             callback_url=request.callback_url,
             probe_for=manifest.probe_for,
             remind_every=settings.remind_every,
@@ -135,6 +152,7 @@ class Planner:
             tool_call_id=request.tool_call_id,
             thread_id=request.thread_id,
             previews=_previews(digests),
+            parameters=_carried(manifest.parameters),
             **self._of_the_rule(effective),
         )
 
@@ -167,15 +185,14 @@ class Planner:
         known = _whereabouts(plan, person, resolved)
         effective = await self._effective(manifest, Asking.of(payload, **known))
         if resolved is None:
-            new = _without(wanted, standing)
-            unknown = self._with_files(await self._unknowns_of_edit(plan, payload, person, effective), new)
-            if unknown is not None:
-                raise Unresolved(unknown)
+            unknown = await self._unknowns_of_edit(plan, payload, person, effective)
+            new = self._with_files(unknown, _without(wanted, standing))
+            _ask_first(new, _warning_question(manifest, payload, effective))
+        effective = _warned(effective, resolved, Mask(payload, manifest.sensitive))
         of_the_rule = self._of_the_rule(effective)
         twin = await self._ledger.twin(payload_sha256, self._settings.namespace, plan.requester)
         if effective.permission.execution is Execution.AUTO:  # somebody was asked, and goes on being asked
-            asks = Permission(execution=Execution.ASK_ALWAYS, result=effective.permission.result)
-            of_the_rule["permission"] = asks
+            of_the_rule["permission"] = _asking(effective).permission
         return plan.model_copy(
             update={
                 "payload": payload,
@@ -204,7 +221,7 @@ class Planner:
         if manifest.shown_sha256 != plan.manifest_sha256:
             return "the tool changed after the call was shown; propose it anew"
         self._policy.forget()  # what was published a moment ago counts
-        effective = await effective_now(self._ledger, await self._policy.rules(), manifest, plan)
+        effective = await effective_now(self._ledger, await self._policy.now(), manifest, plan)
         if manifest.is_consent_only:
             permission = without_result_review(effective.permission)
             effective = effective.model_copy(update={"permission": permission})
@@ -222,7 +239,7 @@ class Planner:
         chat_is_known: bool,
         *,
         has_files: bool,
-    ) -> Unknowns | None:
+    ) -> Unknowns:
         """What the plan depends on, nobody has proved so far, and Feishu can say."""
         is_scoped = request.message_id is not None or request.idempotency_scope is not None
         has_slot = request.thread_id is not None and request.when_pending is not WhenPending.ALLOW
@@ -236,9 +253,7 @@ class Planner:
         asks_where = not chat_is_known and (request.is_bound_to_chat or "conversation" in in_doubt)
         return self._asked_of_feishu(named if asks_who else None, request.reply_to if asks_where else None)
 
-    async def _unknowns_of_edit(
-        self, plan: Plan, payload: str, person: Person, effective: Effective
-    ) -> Unknowns | None:
+    async def _unknowns_of_edit(self, plan: Plan, payload: str, person: Person, effective: Effective) -> Unknowns:
         in_doubt = frozenset(effective.in_doubt)
         answered = next((each.reply_to for each in plan.addresses if each.reply_to), None)
         must_be_proved = person.is_unproved and await self._asks_who(payload, effective)
@@ -254,19 +269,21 @@ class Planner:
         is_decided = permission.execution is not Execution.AUTO or permission.result is not ResultReview.NEVER
         decides = any(stage.kind is Approvers.Kind.REQUESTER or stage.exclude_requester for stage in stages)
         is_remembered = permission.execution is Execution.ASK_ONCE
-        return (is_decided and decides) or is_remembered or (await self._policy.rules()).ask_who(subject_of(payload))
+        return (
+            (is_decided and decides) or is_remembered or (await self._policy.now()).rules.ask_who(subject_of(payload))
+        )
 
-    def _with_files(self, unknown: Unknowns | None, wanted: FilesWanted | None) -> Unknowns | None:
-        """What Feishu must be asked, with the files that a call names."""
+    def _with_files(self, unknown: Unknowns, wanted: FilesWanted | None) -> Unknowns:
+        """What must be asked, with the files that a call names."""
         if wanted is None:
             return unknown
         if not self._settings.feishu_app_id:
             raise InvalidRequest("files: this service talks to no Feishu, so it cannot fetch what people shared there")
-        return (unknown or Unknowns()).model_copy(update={"files": wanted})
+        return unknown.model_copy(update={"files": wanted})
 
-    def _asked_of_feishu(self, requester: Identity | None, message_id: str | None) -> Unknowns | None:
-        if not self._settings.feishu_app_id or (requester is None and message_id is None):
-            return None
+    def _asked_of_feishu(self, requester: Identity | None, message_id: str | None) -> Unknowns:
+        if not self._settings.feishu_app_id:
+            return Unknowns()
         return Unknowns(requester=requester, message_id=message_id)
 
     # The parts of a plan
@@ -278,8 +295,7 @@ class Planner:
         return manifest
 
     async def _effective(self, manifest: Manifest, asking: Asking) -> Effective:
-        rules = await self._policy.rules()
-        effective = await effective_by(rules, manifest, asking)
+        effective = await effective_by(await self._policy.now(), manifest, asking)
         tenant = self._settings.feishu_tenant_key or None
         approvers = effective.approvers.within(tenant)
         asks_a_chat = any(stage.kind is Approvers.Kind.CHAT for stage in approvers.stages)
@@ -300,6 +316,7 @@ class Planner:
             "warnings": effective.warnings,
             "denied": effective.denied,
             "rule": effective.rule,
+            "override": effective.override,
             "remember_for": effective.remember_for or self._settings.remember_for,
             "result_ttl": effective.result_ttl or _RESULT_TTL,
             "result_fallback": effective.result_fallback or Fallback.WITHHOLD,
@@ -388,6 +405,45 @@ def _hashed(
 
 def _previews(digests: Mapping[str, FileDigest]) -> dict[str, str]:
     return {digest.file_id: digest.preview for digest in digests.values() if digest.preview}
+
+
+def _asking(effective: Effective) -> Effective:
+    """The same, with somebody being asked each time, unless nothing may run."""
+    if effective.permission.execution is Execution.DENY:
+        return effective
+    asks = Permission(execution=Execution.ASK_ALWAYS, result=effective.permission.result)
+    return effective.model_copy(update={"permission": asks})
+
+
+def _carried(parameters: dict[str, Any]) -> dict[str, Any] | None:
+    """A tool's schema, if it is small enough for a plan."""
+    data = canonical_json(parameters)
+    return parameters if len(data) <= _MOST_SCHEMA and travels(data) else None
+
+
+def _ask_first(unknown: Unknowns, question: WarningQuestion | None) -> None:
+    """Raises Unresolved where somebody must be asked before there can be a plan."""
+    unknown = unknown.model_copy(update={"warnings": question})
+    if unknown != Unknowns():
+        raise Unresolved(unknown)
+
+
+def _warning_question(
+    manifest: Manifest, payload: str, effective: Effective, grant: Grant | None = None
+) -> WarningQuestion | None:
+    """What the tool is asked about a call that a person decides."""
+    is_decided = effective.permission.execution is not Execution.AUTO and effective.denied is None and grant is None
+    if not manifest.warns or not is_decided:
+        return None
+    return WarningQuestion(
+        tool=manifest.name, queue=manifest.queue, manifest_sha256=manifest.shown_sha256, payload=payload
+    )
+
+
+def _warned(effective: Effective, resolved: Resolved | None, mask: Mask) -> Effective:
+    """With what the tool warns of before what the operator does; neither tells what is nobody's to see."""
+    said = tuple(mask.text(each) for each in (resolved.warnings or () if resolved else ()))
+    return effective.model_copy(update={"warnings": (*said, *effective.warnings)})
 
 
 def _chat(request: Request, resolved: Resolved | None) -> tuple[str | None, bool]:

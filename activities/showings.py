@@ -7,6 +7,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from activities.card_builder import CardBuilder
 from activities.links import review_url
 from assent.contracts.decision import Judged, Stage, VerdictKind
 from assent.contracts.deliver import Revision
@@ -73,8 +74,9 @@ class CardContent(NamedTuple):
 class Showings:
     """What each of an approval's cards holds."""
 
-    def __init__(self, ledger: Ledger, wording: Wording, temporal_ui: str) -> None:
+    def __init__(self, ledger: Ledger, wording: Wording, temporal_ui: str, builder: CardBuilder | None = None) -> None:
         self._ledger = ledger
+        self._builder = builder
         self._wording = wording
         self._temporal_ui = temporal_ui
 
@@ -91,7 +93,8 @@ class Showings:
     async def _call(self, record: Record, card_state: CardState) -> CardContent:
         file = overflow(record.plan, self._wording)
         showing = await self.showing(record, card_state, _attached(file))
-        return CardContent(card(showing, self._wording), file)
+        shown = card(showing, self._wording)
+        return CardContent(await self._builder.framed(shown, showing) if self._builder else shown, file)
 
     async def showing(self, record: Record, card_state: CardState, attachment: Attachment | None = None) -> Showing:
         """The call as a card shows it."""

@@ -26,13 +26,23 @@ from assent import names
 from assent.content import Content, describe
 from assent.contracts.execute import PlannedCall, Report, ReportKind, ToolCall
 from assent.contracts.plan import Plan
+from assent.contracts.prepare import Warned, WarningQuestion
 from assent.contracts.status import Status
 from assent.files import SharedFile
 from assent.payload import payload_arguments, payload_files, sha256
 from assent.policy.rules import objection
 from assent.tools.asking import Asking
-from assent.tools.definition import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolResult
-from ledger import Beginning, ClaimState, Ending, Holder, Ledger, Right, is_refusal
+from assent.tools.definition import (
+    ProbeAnswer,
+    ProbeResult,
+    Registry,
+    Tool,
+    ToolContext,
+    ToolOutcome,
+    ToolResult,
+    sentences,
+)
+from ledger import Beginning, ClaimState, Ending, Holder, Ledger, Numbers, Right, is_refusal
 
 BEGIN_LIMIT = timedelta(seconds=5)
 """How long one attempt asks for the claim before it leaves the asking to the next."""
@@ -43,6 +53,7 @@ RECORDING_LIMIT = timedelta(seconds=20)
 PROBE_LIMIT = timedelta(seconds=10)
 SLOTS = 100
 """How many calls a worker makes at a time."""
+WARN_LIMIT = timedelta(seconds=5)
 MAX_URL_CHARACTERS = 4000
 _log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
@@ -81,6 +92,18 @@ class ToolActivities:
                     return await _uncancelled(self._execute(named))
             except _Refused as refusal:
                 return Report(kind=ReportKind.NOT_BEGUN, reason=str(refusal))
+
+    @activity.defn(name=names.WARN)
+    async def warn(self, question: WarningQuestion) -> Warned:
+        """Ask the tool's own function what should be known of a call; whatever keeps it from answering is raised."""
+        tool = self._registry.tools.get(question.tool)
+        if tool is None or tool.manifest.shown_sha256 != question.manifest_sha256 or not tool.manifest.warns:
+            raise ApplicationError(f"this worker has another version of {question.tool!r}", type="NotYet")
+        arguments = tool.parse(payload_arguments(question.payload))
+        said = await Body(tool.warning(arguments)).end(WARN_LIMIT)
+        if isinstance(said, Raised | TimedOut):
+            raise ApplicationError("the function did not answer", type="NoWarning", non_retryable=True)
+        return Warned(warnings=sentences(said))
 
     @activity.defn(name=names.PROBE)
     async def probe(self, named: PlannedCall) -> Report:
@@ -213,26 +236,26 @@ class ToolActivities:
             raise LookupError(f"this worker has another version of {call.tool!r} than the one that was shown")
         raise _Refused("the tool changed after the call was shown; propose it anew")
 
-    async def _check_policy(self, call: ToolCall, tool: Tool, plan: Plan) -> int:
+    async def _check_policy(self, call: ToolCall, tool: Tool, plan: Plan) -> Numbers:
         """Stop what too few have approved, and what the operator's policy has become too strict for since.
 
-        The number of the policy that lets it run.
+        The numbers of the policy and the override that let it run.
         """
         needed = 0 if plan.asks_nobody or call.retries else sum(stage.threshold for stage in plan.approvers.stages)
         if len(call.approved_by) < needed:
             raise _Refused(f"{len(call.approved_by)} of {needed} have approved it")
-        number, rules = await self._policy.numbered()
-        effective = await effective_now(self._ledger, rules, tool.manifest, plan)
+        in_force = await self._policy.now()
+        effective = await effective_now(self._ledger, in_force, tool.manifest, plan)
         if why := objection(plan, effective, call.approved_by):
             raise _Refused(why)
-        return number
+        return in_force.numbers(tool.name)
 
     async def _begin(
         self,
         call: ToolCall,
         holder: Holder,
         may_start: Callable[[], bool],
-        check_policy: Callable[[], Awaitable[int]],
+        check_policy: Callable[[], Awaitable[Numbers]],
     ) -> Beginning:
         """Claim the right to run, waiting while another consent runs the same key."""
         pause, policy = 0.05, await check_policy()
@@ -258,7 +281,7 @@ class ToolActivities:
             pause = min(pause * 2, 2)
 
     async def _ask_to_begin(
-        self, call: ToolCall, holder: Holder, may_start: Callable[[], bool], policy: int
+        self, call: ToolCall, holder: Holder, may_start: Callable[[], bool], policy: Numbers
     ) -> Beginning:
         return await self._ledger.begin(call, holder, may_start=may_start(), policy=policy)
 
@@ -324,8 +347,9 @@ def _ending(value: Any) -> Ending:
     if isinstance(value, Raised | TimedOut):
         return Ending(state=ClaimState.UNKNOWN, error=value.error, body_ended=isinstance(value, Raised))
     result = value if isinstance(value, ToolResult) else ToolResult(content=value)
-    state = ClaimState.EXECUTED if result.outcome.took_effect else ClaimState.FAILED
-    error = None if state is ClaimState.EXECUTED else f"the tool ended with {result.outcome}"
+    state = ClaimState.EXECUTED if result.took_effect else ClaimState.FAILED
+    ended = ToolOutcome.FAILED if result.outcome.took_effect else result.outcome
+    error = None if state is ClaimState.EXECUTED else f"the tool ended with {ended}"
     content, url = Content.of(result.content), result.authorize_url
     if url is not None and (len(url) > MAX_URL_CHARACTERS or not url.isprintable()):
         content, url = content.model_copy(update={"note": "the tool's authorize_url could not be kept"}), None

@@ -33,7 +33,7 @@ class WeighingActivities:
         self._ledger = ledger
         self._planner = planner
         self._feishu = feishu
-        self._resolving = resolving or (ResolvingActivities(ledger, feishu) if feishu else None)
+        self._resolving = resolving or ResolvingActivities(ledger, feishu)
 
     @activity.defn(name=names.WEIGH)
     async def weigh(self, weighing: Weighing) -> Weighed:
@@ -78,7 +78,6 @@ class WeighingActivities:
         try:
             return await self._planner.edited(plan, arguments, by)
         except Unresolved as unresolved:
-            assert self._resolving is not None, "only who can be asked is"
             if unresolved.unknown.files and activity.info().is_local:
                 raise FeishuUnavailable("later") from None  # no task of a workflow waits for a file
             return await self._planner.edited(plan, arguments, by, await self._resolving.resolve(unresolved.unknown))

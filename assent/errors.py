@@ -182,7 +182,7 @@ class MissingExtra(AssentError, ImportError):
 
 
 class NotAllowed(AssentError):
-    """The HTTP API does not know the token, or the token does not reach that far; nothing was done."""
+    """The token is not known or does not reach that far, or the person may not do that; nothing was done."""
 
 
 class Unavailable(AssentError):

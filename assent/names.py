@@ -26,11 +26,13 @@ REDRAWING = "Redrawing"
 QUESTION = "Question"
 SHOW_ANSWERED = "ShowAnswered"
 RECEIVE_FILES = "ReceiveFiles"
+WARNING = "Warning"
 
 PREPARE = "prepare"
 RESOLVE = "resolve"
 EXECUTE = "execute"
 PROBE = "probe"
+WARN = "warn"
 CLOSE_CLAIM = "close_claim"
 WRITE_AUDIT = "write_audit"
 RECORD = "record_ending"
@@ -122,6 +124,10 @@ def announcing_workflow(approval_id: str) -> str:
 
 def bundle_workflow(bundle_id: str) -> str:
     return f"bundle/{bundle_id}"
+
+
+def warning_workflow(unique: str) -> str:
+    return f"warning/{unique}"
 
 
 def recording_workflow(approval_id: str, unique: str) -> str:

@@ -111,10 +111,14 @@ class Settings(BaseSettings):
     """After which part of its time those are reminded who may answer a question; 0 for never."""
     sweep_every: Positive = timedelta(minutes=1)
     """How often calls are looked for whose approval was ended by hand while they ran."""
+    audit_sinks: Annotated[tuple[str, ...], NoDecode] = ()
+    """Where each entry of the audit also goes, comma-separated: `file:PATH`, an https address, or a Python function."""
     temporal_ui: str = ""
     """The address of Temporal's UI, for links to frozen calls."""
     texts: OptionalPath = None
     """A directory with texts that replace ours, `en.toml` and `zh-CN.toml`."""
+    card_builder: str = ""
+    """A Python function that frames cards: an entry point of `assent.card_builders`, or `module:function`."""
     policy: OptionalPath = None
     """The operator's rules, a TOML file that is read again when it changes."""
     policy_every: Positive = timedelta(seconds=2)
@@ -162,7 +166,7 @@ class Settings(BaseSettings):
     def _people(cls, value: object) -> object:
         return tuple(Identity.parse(part) for part in value.split()) if isinstance(value, str) else value
 
-    @field_validator("tools", "hosts", mode="before")
+    @field_validator("tools", "hosts", "audit_sinks", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value

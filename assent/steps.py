@@ -26,7 +26,7 @@ from assent.contracts.execute import Closing, PlannedCall, Report
 from assent.contracts.files import FileMessage, ReceivedFiles
 from assent.contracts.grants import Remembered, Remembering
 from assent.contracts.inbox import Enquiry
-from assent.contracts.prepare import Preparation, Prepared, Resolved, Unknowns
+from assent.contracts.prepare import Preparation, Prepared, Resolved, Unknowns, Warned, WarningQuestion
 from assent.contracts.recall import Recall, Recalled
 from assent.contracts.release import Release
 from assent.contracts.review import Examination, Examined, Telling, Told
@@ -54,6 +54,7 @@ WEIGH = Step(names.WEIGH, Weighing, Weighed)
 REMEMBER = Step(names.REMEMBER, Remembering, Remembered)
 EXECUTE = Step(names.EXECUTE, PlannedCall, Report)
 PROBE = Step(names.PROBE, PlannedCall, Report)
+WARN = Step(names.WARN, WarningQuestion, Warned)
 CLOSE_CLAIM = Step(names.CLOSE_CLAIM, Closing, Report)
 RELEASE = Step(names.RELEASE, Release, Report)
 RECORD = Step(names.RECORD, Conclusion, Recorded)

@@ -12,11 +12,11 @@ from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.manifest import Risk
 from assent.contracts.permission import Execution, ResultReview
 from assent.contracts.plan import Edit
-from assent.contracts.policy import Rule
+from assent.contracts.policy import Override, Rule
 from assent.contracts.questions import Option, QuestionKind
 from assent.contracts.request import WhenPending
 from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind, Settlement
-from assent.contracts.state import Progress, State
+from assent.contracts.state import PendingItem, PendingType, Progress, ResultPreview, State
 from assent.contracts.status import Phase
 from assent.contracts.values import Surface
 from assent.errors import LedgerNeeded, MissingExtra, NotFrozen, QuestionInterrupted, RulingRefused, Unhashable
@@ -44,6 +44,9 @@ __all__ = [
     "MissingExtra",
     "NotFrozen",
     "Option",
+    "Override",
+    "PendingItem",
+    "PendingType",
     "Phase",
     "Progress",
     "QuestionInterrupted",
@@ -51,6 +54,7 @@ __all__ = [
     "QuestionState",
     "QuestionStatus",
     "Remember",
+    "ResultPreview",
     "ResultReview",
     "RevokedKind",
     "Risk",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -16,12 +16,12 @@ from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
-from assent.contracts.policy import Policy
+from assent.contracts.policy import Override, Policy
 from assent.contracts.prepare import Prepared
 from assent.contracts.quotas import NO_LIMITS, Limits
 from assent.contracts.request import Request
 from assent.persons import Person
-from ledger import Beginning, Ending, Holder, Ledger, Right, Twin
+from ledger import Beginning, Ending, Holder, Ledger, Numbers, Right, Twin
 from ledger.engine import Connection
 
 STEPS = (
@@ -141,6 +141,9 @@ class NoLedger(Ledger):
             self._plans[request.approval_id] = plan
         return Prepared(plan=plan, refused=refused)
 
+    async def overrides(self) -> Mapping[str, Override]:
+        return {}
+
     async def policy(self) -> Policy | None:
         return None
 
@@ -154,7 +157,7 @@ class NoLedger(Ledger):
         return self._plans.pop(approval_id, None)
 
     async def begin(
-        self, call: ToolCall, holder: Holder, *, may_start: bool = True, policy: int | None = None
+        self, call: ToolCall, holder: Holder, *, may_start: bool = True, policy: Numbers | None = None
     ) -> Beginning:
         return Beginning(right=Right.RUN)
 

@@ -13,7 +13,7 @@ from assent.contracts.identity import Identity
 from assent.contracts.values import Frozen, Id, Surface, Text
 from assent.errors import Unhashable
 from cards.answers import AnswerClick, answer_click
-from cards.controls import MOST_REASON, VALUE_VERSION
+from cards.controls import ASK_AGAIN, MOST_REASON, VALUE_VERSION
 from cards.editing import changed_in, filled_in
 from cards.rulings import RulingClick
 
@@ -50,6 +50,7 @@ class Click(Frozen):
     """What was typed into the fields in which arguments can be changed, by their names; of a click that approves the
     call as proposed, only what was changed."""
     remember: Remember | None = None
+    persist_decision: bool = True
     delegate_to: Identity | None = None
 
     def decision(self, *, delivery_id: str, now: datetime) -> Decision:
@@ -70,6 +71,7 @@ class Click(Frozen):
             proof=self.proof,
             fields=self.fields,
             remember=self.remember,
+            persist_decision=self.persist_decision,
             delegate_to=self.delegate_to,
             chat_id=self.chat_id,
         )
@@ -196,7 +198,7 @@ def _click(
 
 def _wishes(value: dict[str, Any], form: dict[str, Any], tenant_key: str | None) -> dict[str, Any]:
     """What a decision asks for besides yes or no."""
-    wishes: dict[str, Any] = {"remember": value.get("remember")}
+    wishes: dict[str, Any] = {"remember": value.get("remember"), "persist_decision": form.get(ASK_AGAIN) is not True}
     if value.get("decision") == DecisionKind.EDIT:
         wishes["fields"] = filled_in(value.get("fields"), form)
     if value.get("decision") == DecisionKind.APPROVE and "fields" in value:

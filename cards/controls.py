@@ -17,6 +17,8 @@ from cards.wording import Both, Wording
 
 VALUE_VERSION = "1"
 """The form of a button's value; a click on a card of another form is not ours."""
+ASK_AGAIN = "ask_again"
+"""The box in which one ticks that the decision is not to be remembered."""
 _TOOL_CHARACTERS = 60
 _CALL_CHARACTERS = 120
 _WARNED_CHARACTERS = 240
@@ -38,18 +40,20 @@ def controls(
 ) -> list[Element]:
     """Approve, with what would run right above it, and Reject with an optional reason; where it is remembered, how far.
 
-    editing: where arguments can be changed here. One form then holds every button: Feishu sends what was typed only
-    with a button of the same form, and whoever typed something has not agreed to what stood there before.
+    editing: where arguments can be changed here. One form then holds every button, as it does where the decision may
+    be forgotten: Feishu sends what was typed or ticked only with a button of the same form, and whoever typed
+    something has not agreed to what stood there before.
     """
-    rejection = decision(plan, DecisionKind.REJECT), wording("card.reject"), wording("card.reject_hint")
+    value, texts = decision(plan, DecisionKind.REJECT), (wording("card.reject"), wording("card.reject_hint"))
+    rejection = _reason_beside("reject", value, *texts)
+    again = [_ask_again(wording)] if _is_remembered(plan) else []
     if not may_approve:
-        return [with_reason("reject", "rejection", *rejection)]
-    if editing is None:
-        return [*_approvals(plan, call, wording, {}), with_reason("reject", "rejection", *rejection)]
-    approvals = [
-        submits(each) if each["tag"] == "button" else each for each in _approvals(plan, call, wording, editing.as_shown)
-    ]
-    return [form("decision", [editing.panel, *approvals, _reason_beside("reject", *rejection)])]
+        return [form("rejection", [*again, rejection])]
+    approvals = _approvals(plan, call, wording, editing.as_shown if editing else {})
+    if editing is None and not again:
+        return [*approvals, form("rejection", [rejection])]
+    submitting = [submits(each) if each["tag"] == "button" else each for each in approvals]
+    return [form("decision", [*([editing.panel] if editing else []), *submitting, *again, rejection])]
 
 
 def _approvals(plan: Plan, call: Both, wording: Wording, as_shown: Element) -> list[Element]:
@@ -62,7 +66,7 @@ def _approvals(plan: Plan, call: Both, wording: Wording, as_shown: Element) -> l
     value = {**decision(plan, DecisionKind.APPROVE), **as_shown}
     meaning = wording("card.confirm", call=cut(call, _CALL_CHARACTERS))
     approval = ask_twice(button("approve", "primary_filled", value, text), plan, meaning, wording)
-    if plan.permission.execution is not Execution.ASK_ONCE or not plan.remember_for:
+    if not _is_remembered(plan):
         return [what, approval]
     note = wording("card.remembered", span=span(plan.remember_for, wording))
     return [what, approval, div(note, text_color="grey", text_size="notation"), _for_the_tool(plan, value, wording)]
@@ -89,6 +93,16 @@ def _for_the_tool(plan: Plan, value: Element, wording: Wording) -> Element:
     title = wording("card.approve_tool_title", tool=tool)
     text = wording("card.approve_tool_meaning", tool=tool, span=how_long)
     return _asking_back(pressed, title, text + _warned(plan))
+
+
+def _is_remembered(plan: Plan) -> bool:
+    """Whether the decision counts for the next time, too, unless somebody says otherwise."""
+    return plan.permission.execution is Execution.ASK_ONCE and bool(plan.remember_for)
+
+
+def _ask_again(wording: Wording) -> Element:
+    """The way to have the decision forgotten, whichever it is."""
+    return {"tag": "checker", "name": ASK_AGAIN, "checked": False, "text": plain(wording("card.ask_again"))}
 
 
 def delegation(plan: Plan, wording: Wording, details: Element) -> Element:

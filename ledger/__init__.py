@@ -8,6 +8,7 @@ from ledger.errors import LedgerError, OutOfReach, Refused, is_refusal
 from ledger.files import LedgerFiles
 from ledger.messages import Message, MessageKind, Record, Shown, Slot, bundle_slot
 from ledger.pins import Pin
+from ledger.policies import Numbers
 from ledger.questions import OpenQuestion, QuestionRecord
 from ledger.reader import Reader
 from ledger.requesters import Twin
@@ -26,6 +27,7 @@ __all__ = [
     "LedgerFiles",
     "Message",
     "MessageKind",
+    "Numbers",
     "Open",
     "OpenQuestion",
     "Orphan",

@@ -341,6 +341,7 @@ async def state_of(connection: Connection, approval_id: str) -> State | None:
         decisions=tuple(await judged_of(connection, approval_id, _MOST_SHOWN)),
         grant_id=plan.grant.grant_id if plan and plan.grant else None,
         idempotency_key=(outcome.idempotency_key if outcome else None) or (plan.idempotency_key if plan else None),
+        created_at=plan.asked_at if plan else None,
         **({name: getattr(plan, name) for name in _SHOWN} if plan else {}),
     )
 
@@ -351,7 +352,7 @@ _NOT_RUN = frozenset({Status.REJECTED, Status.EXPIRED, Status.CANCELLED, Status.
 _SHOWN_ON = {Stage.CALL: (MessageKind.CARD, MessageKind.BUNDLE), Stage.RESULT: (MessageKind.RESULT,)}
 """The messages that people decide on."""
 _SHOWN = (
-    *("request_reason", "asked_by", "payload", "payload_sha256"),
+    *("request_reason", "asked_by", "payload", "payload_sha256", "description", "definition"),
     *("sensitive", "risk", "approvers", "deadline", "permission", "rule", "warnings", "edit"),
     *("asked_at", "tool_call_id", "thread_id"),
 )

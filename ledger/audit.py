@@ -16,8 +16,8 @@ from assent.payload import canonical_json, sha256
 from ledger import crosscheck
 from ledger.clock import database_now
 from ledger.engine import Connection
-from ledger.records import BOTH, records_of
-from ledger.schema import audit, seals
+from ledger.records import BOTH, PROPOSAL, records_of
+from ledger.schema import audit, audit_outbox, audit_sinks, seals
 from ledger.statements import Statement, insert
 
 _SEALING = 0x6173_7365
@@ -35,9 +35,18 @@ _FIRST_FIELDS = frozenset(
 """What every entry says, even that it has none; what later versions added is only said where it is."""
 
 _WRITTEN = Statement(
-    select(audit.c.once, audit.c.hash).where(audit.c.approval_id == bindparam("of")).order_by(audit.c.seq)
+    select(audit.c.once, audit.c.hash, PROPOSAL).where(audit.c.approval_id == bindparam("of")).order_by(audit.c.seq)
 )
 _ADD = Statement(insert(audit))
+_PUT_OUT = Statement(
+    insert(audit_outbox).from_select(
+        ["sink", "approval_id", "seq"],
+        select(audit_sinks.c.name, audit.c.approval_id, audit.c.seq).where(
+            audit.c.approval_id == bindparam("of"), audit.c.seq > bindparam("after")
+        ),
+    )
+)
+"""Every sink is to get what was added."""
 _ALONE = Statement(text("SELECT pg_try_advisory_xact_lock(:lock)"))
 _ADD_SEALS = Statement(insert(seals))
 _PAGE = Statement(
@@ -96,19 +105,29 @@ async def append(
         closed = (await connection.execute(records.closed, its)).scalar_one_or_none()
         written = (await connection.execute(_WRITTEN, its)).all()
     known, head, seq = {row.once for row in written}, written[-1].hash if written else "", len(written)
+    proposal = _proposal_of(written[0].proposal if written else None, entries[0])
     fresh: list[dict[str, Any]] = []
     for entry in entries:
         if entry.once in known:
             continue
         known.add(entry.once)
         seq += 1
-        body = body_of(entry, approval_id, seq)
+        body = body_of(entry.of_proposal(proposal), approval_id, seq)
         chained = {"previous": head, "hash": (head := sha256(head + body))}
         fresh.append({"approval_id": approval_id, "seq": seq, "once": entry.once, "body": body, **chained})
     if fresh:
         await connection.execute(_ADD, fresh)
+        await connection.execute(_PUT_OUT, {**its, "after": seq - len(fresh)})
     if closed is not None and fresh:
         await connection.execute(records.wait_for_seal, {**its, "since": stamp(await database_now(connection))})
+
+
+def _proposal_of(body: str | None, first: AuditEntry) -> AuditEntry:
+    """The entry of the request; the first of these where none was written, or somebody has spoilt it."""
+    try:
+        return AuditEntry.model_validate_json(body) if body is not None else first
+    except ValueError:
+        return first
 
 
 def body_of(entry: AuditEntry, approval_id: str, seq: int) -> str:

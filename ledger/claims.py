@@ -15,9 +15,10 @@ from assent.contracts.permission import Permission
 from assent.contracts.status import Status
 from assent.contracts.values import Frozen
 from assent.payload import sha256
-from ledger import attempts, audit, grants, policies, requesters
+from ledger import attempts, audit, grants, overrides, policies, requesters
 from ledger.attempts import Holder, held
 from ledger.engine import Connection, inserted
+from ledger.policies import Numbers
 from ledger.results import claim_of, report, result_of, root_of
 from ledger.revisions import plan_of
 from ledger.schema import IS_ACTIVE, ClaimState, approvals, claims, late_results
@@ -96,12 +97,12 @@ async def begin(
     now: datetime,
     *,
     may_start: bool = True,
-    policy: int | None = None,
+    policy: Numbers | None = None,
 ) -> Beginning:
     """Take the right to run, or learn why there is none. Asking again with the same token answers the same.
 
     may_start: whether it is still early enough to begin a call that no attempt has begun.
-    policy: the number of the policy that lets it run, if one was looked at.
+    policy: the numbers of the policy and of the tool's override that let it run, if they were looked at.
     """
     await audit.lock(connection, call.approval_id)
     own = await claim_of(connection, call.consent)
@@ -129,13 +130,13 @@ async def begin(
 
 
 async def _hindrance(
-    connection: Connection, call: ToolCall, now: datetime, policy: int | None, *, is_held: bool
+    connection: Connection, call: ToolCall, now: datetime, policy: Numbers | None, *, is_held: bool
 ) -> Beginning | None:
     """What keeps a call from being begun that nobody has begun yet, and that it is not too late for.
 
     is_held: another consent holds its key, and decides what becomes of it.
     """
-    if policy is not None and await policies.number_in_force(connection) != policy:
+    if policy is not None and await _numbers(connection, call) != policy:
         return Beginning(right=Right.LOOK_AGAIN)
     if not is_held and (twin := await _frozen_twin(connection, call)):
         return _not_begun(twin.reason)
@@ -144,6 +145,11 @@ async def _hindrance(
     # An operator's word needs no grant.
     why = await grants.objection(connection, call, now) if call.grant_id is not None and not is_held else None
     return _not_begun(why) if why is not None else None
+
+
+async def _numbers(connection: Connection, call: ToolCall) -> Numbers:
+    """What is in force now, and until the transaction ends."""
+    return await policies.number_in_force(connection), await overrides.number_in_force(connection, call.tool)
 
 
 def _not_begun(reason: str) -> Beginning:
@@ -287,7 +293,7 @@ async def _known(connection: Connection, own: Row) -> Report:
 
 
 async def _begin_again(
-    connection: Connection, own: Row, call: ToolCall, holder: Holder, now: datetime, policy: int | None
+    connection: Connection, own: Row, call: ToolCall, holder: Holder, now: datetime, policy: Numbers | None
 ) -> Beginning:
     """The consent was claimed before: by this very attempt, by one that ended, or by one that did not."""
     await audit.append(connection, call.approval_id, call.entries)
@@ -297,7 +303,7 @@ async def _begin_again(
     if own.state == ClaimState.STARTED and same and holder.is_older_than(own):
         return Beginning(right=Right.YIELD)
     if own.state == ClaimState.STARTED and same and call.retry_safe and own.attempt < call.attempts:
-        if policy is not None and await policies.number_in_force(connection) != policy:
+        if policy is not None and await _numbers(connection, call) != policy:
             return Beginning(right=Right.LOOK_AGAIN)
         number = own.attempt + 1
         mine = {"of": call.consent, "in_attempt": own.attempt}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Iterable
-from datetime import UTC, datetime
+from collections.abc import Collection, Coroutine, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from assent import agent_calls
@@ -15,7 +15,7 @@ from assent.contracts.address import Address
 from assent.contracts.answers import Answer, AnswerVerdict, QuestionOutcome
 from assent.contracts.approvers import Approvers
 from assent.contracts.asking import QuestionConclusion, QuestionPlan, QuestionPrepared, QuestionState
-from assent.contracts.audit import AuditBatch, AuditEntry, ClosingHead
+from assent.contracts.audit import AuditBatch, AuditEntry, AuditRecord, ClosingHead
 from assent.contracts.conclude import Conclusion
 from assent.contracts.decision import Decision, Verdict
 from assent.contracts.execute import Closing, Report, ToolCall
@@ -24,7 +24,7 @@ from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest, Risk
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
-from assent.contracts.policy import Policy
+from assent.contracts.policy import NewOverride, Overridden, Override, Policy
 from assent.contracts.prepare import Prepared
 from assent.contracts.questions import QuestionRequest
 from assent.contracts.quotas import NO_LIMITS, Exceeded, Limits
@@ -47,6 +47,7 @@ from ledger import (
     heads,
     memberships,
     messages,
+    overrides,
     persons,
     policies,
     questions,
@@ -57,6 +58,7 @@ from ledger import (
     reviews,
     revisions,
     settlements,
+    sinks,
     verifying,
 )
 from ledger.clock import database_now
@@ -64,6 +66,7 @@ from ledger.engine import Connection, Engine, open_engine
 from ledger.errors import LedgerError
 from ledger.files import LedgerFiles
 from ledger.migrate import current_version, upgrade
+from ledger.policies import Numbers
 
 _log = logging.getLogger(__name__)
 
@@ -274,7 +277,7 @@ class Ledger:
     # Claims
 
     async def begin(
-        self, call: ToolCall, holder: attempts.Holder, *, may_start: bool = True, policy: int | None = None
+        self, call: ToolCall, holder: attempts.Holder, *, may_start: bool = True, policy: Numbers | None = None
     ) -> claims.Beginning:
         async def begin(connection: Connection) -> claims.Beginning:
             now = await database_now(connection)
@@ -370,6 +373,26 @@ class Ledger:
 
     async def policy(self) -> Policy | None:
         return await self._engine.read(policies.in_force)
+
+    async def override(self, wish: NewOverride, *, may_loosen: bool) -> Overridden:
+        return await self._engine.write(overrides.put, wish, may_loosen=may_loosen)
+
+    async def overrides(self) -> Mapping[str, Override]:
+        return await self._engine.read(overrides.in_force)
+
+    # Where the audit goes besides
+
+    async def register_sinks(self, names: Collection[str]) -> None:
+        await self._engine.write(sinks.register, names)
+
+    async def hold_sink(self, sink: str, holder: str, lasting: timedelta) -> bool:
+        return await self._engine.write(sinks.hold, sink, holder, lasting)
+
+    async def unsent(self, sink: str, after: str, limit: int) -> list[tuple[str, AuditRecord]]:
+        return await self._engine.read(sinks.waiting, sink, after, limit)
+
+    async def sink_took(self, sink: str, records: Iterable[tuple[str, int]]) -> None:
+        await self._engine.write(sinks.taken, sink, tuple(records))
 
     # Reviews
 

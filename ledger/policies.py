@@ -12,6 +12,8 @@ from ledger.engine import Connection
 from ledger.schema import policies
 from ledger.statements import Row, Statement, insert
 
+Numbers = tuple[int, int]
+"""Which policy, and which override of a tool, a call was looked at by."""
 _PUTTING = 0x6173_7367
 """The advisory lock that orders policies on PostgreSQL."""
 
@@ -22,10 +24,15 @@ _LAST_NUMBER = Statement(select(policies.c.n).order_by(policies.c.n.desc()).limi
 _ADD = Statement(insert(policies))
 
 
+async def hold_policies(connection: Connection, *, alone: bool) -> None:
+    """Let no other policy or override be put in force until the transaction ends. SQLite lets one write as it is."""
+    if connection.dialect.name == "postgresql":
+        await connection.execute(_ALONE if alone else _TOGETHER, {"lock": _PUTTING})
+
+
 async def put(connection: Connection, words: str, sha256: str, now: datetime) -> None:
     """Put a policy in force; the one that is already stays since when it was."""
-    if connection.dialect.name == "postgresql":
-        await connection.execute(_ALONE, {"lock": _PUTTING})
+    await hold_policies(connection, alone=True)
     last = await _last(connection)
     if last is not None and last.sha256 == sha256:
         return
@@ -35,8 +42,7 @@ async def put(connection: Connection, words: str, sha256: str, now: datetime) ->
 
 async def number_in_force(connection: Connection) -> int:
     """Which policy is in force, 0 if none ever was. No other one can be put in force until the transaction ends."""
-    if connection.dialect.name == "postgresql":
-        await connection.execute(_TOGETHER, {"lock": _PUTTING})
+    await hold_policies(connection, alone=False)
     return (await connection.execute(_LAST_NUMBER)).scalar() or 0
 
 

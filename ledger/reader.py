@@ -15,7 +15,7 @@ from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
 from assent.contracts.outcome import Outcome
-from assent.contracts.policy import Policy
+from assent.contracts.policy import Override, Policy
 from assent.contracts.quotas import AgentLimits, Exceeded
 from assent.contracts.review import ReviewRecord
 from assent.contracts.ruling import Settlement
@@ -28,6 +28,7 @@ from ledger import (
     catalogues,
     grants,
     memberships,
+    overrides,
     policies,
     questions,
     quotas,
@@ -123,6 +124,9 @@ class Reader:
 
     async def policy(self) -> Policy | None:
         return await self._read(policies.in_force)
+
+    async def overrides(self) -> tuple[Override, ...]:
+        return await self._read(overrides.listed)
 
     def _stored(self, source: stored.Source) -> Stored:
         async def read(start: int, length: int) -> bytes:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Table, Text, bindparam, func, select, update
+from sqlalchemy import Column, Table, Text, bindparam, case, func, select, update
 
 from assent import names
 from ledger.schema import approvals, audit, questions
 from ledger.statements import Statement
+
+PROPOSAL = case((audit.c.seq == 1, audit.c.body)).label("proposal")
+"""The first entry of an audit, which says what was asked."""
 
 
 class Records:
@@ -20,7 +23,7 @@ class Records:
         self.lock = Statement(select(key).where(some).order_by(key).with_for_update())
         self.closed = Statement(select(table.c.closed_at).where(its_own).with_for_update())
         self.closed_and_written = Statement(
-            select(table.c.closed_at, audit.c.once, audit.c.hash)
+            select(table.c.closed_at, audit.c.once, audit.c.hash, PROPOSAL)
             .outerjoin(audit, audit.c.approval_id == key)
             .where(its_own)
             .order_by(audit.c.seq)

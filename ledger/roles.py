@@ -37,12 +37,15 @@ ROLES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "messages": (ADD, CHANGE),
         "grants": (ADD, CHANGE),
         "policies": (ADD,),
+        "overrides": (ADD,),
         "person_ids": (ADD, CHANGE, REMOVE),
         "shared_files": (ADD, CHANGE, REMOVE),
         "shared_file_owners": (ADD, REMOVE),
         "file_pins": (ADD, CHANGE, REMOVE),
         "file_chunks": (ADD, REMOVE),
         "audit": (ADD,),
+        "audit_sinks": (ADD, CHANGE, REMOVE),
+        "audit_outbox": (ADD, REMOVE),
         "seals": (ADD,),
     },
     "tools": {
@@ -56,6 +59,7 @@ ROLES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         # To hold a grant's row while a call begins on it: PostgreSQL asks for the right to change something.
         "grants": (f"{CHANGE} (granted_at)",),
         "audit": (ADD,),
+        "audit_outbox": (ADD,),
         "seals": (ADD,),
     },
 }

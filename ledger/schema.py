@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0015"
+VERSION = "0017"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -447,6 +447,19 @@ file_chunks = Table(
 )
 """The bytes themselves, once for each hash, however many keep them."""
 
+overrides = Table(
+    "overrides",
+    metadata,
+    Column("n", Integer, primary_key=True, autoincrement=False),
+    Column("tool", Text, nullable=False, index=True),
+    Column("once", Text, nullable=False, unique=True),
+    Column("until", Text),
+    Column("body", Text, nullable=False),
+    Column("previous", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+)
+"""Every override of a tool's permission, chained to each other; the last of a tool is in force until it expires."""
+
 catalogue = Table(
     "catalogue",
     metadata,
@@ -466,6 +479,24 @@ audit = Table(
     Column("hash", Text, nullable=False),
     Index("audit_once", "approval_id", "once", unique=True),
 )
+
+audit_sinks = Table(
+    "audit_sinks",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("holder", Text),
+    Column("held_until", Text),
+)
+"""Where each entry of the audit goes besides, and which process brings it there just now."""
+
+audit_outbox = Table(
+    "audit_outbox",
+    metadata,
+    Column("sink", Text, primary_key=True),
+    Column("approval_id", Text, primary_key=True),
+    Column("seq", Integer, primary_key=True),
+)
+"""Entries of the audit that a sink has not taken yet."""
 
 seals = Table(
     "seals",

@@ -10,7 +10,7 @@ from sqlalchemy import BindParameter, bindparam, select
 
 from assent.contracts.audit import AuditEntry, ClosingHead
 from assent.payload import sha256
-from ledger import crosscheck, heads
+from ledger import crosscheck, heads, overrides
 from ledger.audit import body_of, seal_hash, stamp
 from ledger.clock import database_now
 from ledger.engine import Connection
@@ -70,6 +70,7 @@ async def verify(
         problems += heads.gone(erased, (), None)
     problems += await crosscheck.remembered(connection)
     problems += await crosscheck.settled(connection)
+    problems += await overrides.problems(connection)
     return list(dict.fromkeys(problems))
 
 

@@ -208,9 +208,10 @@ async def open_service(
             stack.push_async_callback(feishu.close)
             cards = CardActivities(ledger, feishu, Wording.load(None), settings.temporal_ui)
             review_cards = ReviewCards(ledger, feishu, Wording.load(None), settings, cards)
-        own = [approvals_worker(client, ledger, settings, cards)]
-        if cards or settings.callback_secret.get_secret_value():
-            own.append(outbound_worker(client, ledger, settings, cards, review_cards))
+        own = [
+            approvals_worker(client, ledger, settings, cards),
+            outbound_worker(client, ledger, settings, cards, review_cards),
+        ]
         for worker in (*own, *tool_workers(client, ledger, registry)):
             if worker.task_queue != "nobody":
                 await stack.enter_async_context(worker)

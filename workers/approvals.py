@@ -15,6 +15,7 @@ from activities.announcements import AnnouncementActivities
 from activities.approvals import ApprovalActivities
 from activities.bundles import BundleActivities
 from activities.callback_secrets import CallbackSecrets
+from activities.card_builder import CardBuilder
 from activities.cards import CardActivities
 from activities.feishu.client import Feishu
 from activities.inbox import InboxActivities
@@ -31,7 +32,7 @@ from activities.weighing import WeighingActivities
 from assent import names
 from assent.settings import Settings
 from ledger import Ledger
-from workers import policy, process
+from workers import policy, process, sinks
 from workers.sweeping import keep_sweeping
 
 _log = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ def outbound_worker(
     announcements = AnnouncementActivities(CallbackSecrets(settings), ledger.closing_head)
     reviews = ReviewActivities(ledger, settings, review_cards)
     planner = Planner(ledger, settings, PolicyInForce(ledger))
-    resolving = ResolvingActivities(ledger, cards.feishu, largest=settings.files_max) if cards else None
+    resolving = ResolvingActivities(ledger, cards.feishu if cards else None, largest=settings.files_max)
     weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None, resolving)
     bundles = BundleActivities(ledger, cards.feishu, cards.showings) if cards else None
     questions = _question_cards(ledger, cards)
@@ -94,13 +95,12 @@ def outbound_worker(
         client,
         task_queue=names.OUTBOUND_QUEUE,
         activities=[
-            *(announcements.announce, reviews.show_review, weighing.weigh),
+            *(announcements.announce, reviews.show_review, weighing.weigh, resolving.resolve),
             *([cards.deliver, cards.show] if cards else ()),
             *([bundles.deliver_bundle, bundles.show_bundle] if bundles else ()),
             *([questions.deliver_question, questions.show_question] if questions else ()),
             *([awaiting.reply_inbox] if awaiting else ()),
             *([sharing.register_files, sharing.answer_files] if sharing else ()),
-            *([resolving.resolve] if resolving else ()),
         ],
         max_concurrent_activities=OUTBOUND_AT_A_TIME,
         graceful_shutdown_timeout=timedelta(seconds=20),
@@ -127,20 +127,29 @@ async def main(settings: Settings) -> None:
         CallbackSecrets(settings)
     except ValueError as error:
         raise process.Misconfigured(f"ASSENT_CALLBACK_SECRETS: {error}.") from None
+    try:
+        builder = CardBuilder.load(settings.card_builder)
+    except ValueError as error:
+        raise process.Misconfigured(f"ASSENT_CARD_BUILDER: {error}.") from None
     client = await process.open_temporal()
     ledger = await process.open_ledger(settings)
     feishu = Feishu.of(settings)
-    cards = CardActivities(ledger, feishu, wording, settings.temporal_ui) if feishu else None
+    cards = CardActivities(ledger, feishu, wording, settings.temporal_ui, builder) if feishu else None
     review_cards = ReviewCards(ledger, feishu, wording, settings, cards) if feishu and cards else None
+    try:
+        taking = sinks.sinks_of(settings.audit_sinks)
+    except ValueError as error:
+        raise process.Misconfigured(f"ASSENT_AUDIT_SINKS: {error}.") from None
     try:
         await policy.publish(ledger, settings)
         _log.info("approvals are served in namespace %s", client.namespace)
         own = approvals_worker(client, ledger, settings, cards)
         sweeping = asyncio.create_task(keep_sweeping(client, ledger, settings))
         watching = asyncio.create_task(policy.keep_policy(ledger, client, settings))
+        sinking = asyncio.create_task(sinks.keep_sinking(ledger, taking))
         learning = asyncio.create_task(_keep_learning(ledger, feishu)) if feishu else None
         await process.serve([own, outbound_worker(client, ledger, settings, cards, review_cards)])
-        for task in (sweeping, watching, learning):
+        for task in (sweeping, watching, sinking, learning):
             if task is not None:
                 task.cancel()
     finally:

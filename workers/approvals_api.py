@@ -216,6 +216,7 @@ async def decide(approval_id: ApprovalId, made: NewDecision, context: TheContext
             arguments=made.arguments,
             delegate_to=made.delegate_to,
             remember=made.remember,
+            persist_decision=made.persist_decision,
         )
     except ValueError as error:
         raise invalid(error) from None
@@ -266,7 +267,8 @@ async def policy(context: TheContext, agent: TheAgent) -> PolicyView:
     """The operator's policy in force, and all that the tools say of themselves, for a token that may read them."""
     if not agent.may_read_policy:
         raise NotAllowed(f"the token {agent.name!r} may not read the policy.")
-    return PolicyView(policy=await context.door.policy(), tools=tuple(await context.door.manifests()))
+    door = context.door
+    return PolicyView(policy=await door.policy(), tools=tuple(await door.manifests()), overrides=await door.overrides())
 
 
 @router.get("/audit/{approval_id}", tags=["audit"], responses=documented(409))

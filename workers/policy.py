@@ -10,9 +10,10 @@ from pathlib import Path
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from activities.policy import effective_now
+from activities.policy import InForce, effective_now, read
 from assent import names
 from assent.contracts.manifest import Manifest
+from assent.contracts.permission import Execution
 from assent.contracts.plan import Plan
 from assent.contracts.signals import Withdrawal
 from assent.contracts.values import Surface
@@ -62,10 +63,12 @@ async def _put(ledger: Ledger, rules: Rules) -> None:
 
 
 async def keep_policy(ledger: Ledger, client: Client, settings: Settings) -> None:
-    """Publish the policy and whatever it becomes, until cancelled. Any number may do so at once, with the same file."""
+    """Publish the policy and whatever it becomes, and carry out what it or an override denies, until cancelled.
+
+    Any number may do so at once, with the same file.
+    """
     if settings.policy is None:
         await _say_what_stays(ledger)
-        return
     watch = _Watch(ledger, client, settings.policy)
     while True:
         try:
@@ -88,7 +91,7 @@ async def _say_what_stays(ledger: Ledger) -> None:
 class _Watch:
     """One file, and how far what it says has been carried out."""
 
-    def __init__(self, ledger: Ledger, client: Client, path: Path) -> None:
+    def __init__(self, ledger: Ledger, client: Client, path: Path | None) -> None:
         self._ledger = ledger
         self._client = client
         self._path = path
@@ -96,29 +99,40 @@ class _Watch:
         """The last that were good."""
         self._refused: str | None = None
         """What was said last of a file that is not good."""
+        self._overrides: frozenset[int] = frozenset()
+        """Those that were in force."""
         self._passes_left = 0
         self._told: set[str] = set()
         """The approvals that were told that they are denied."""
 
     async def look(self) -> None:
-        """Take over what has changed in the file, then let denied calls end."""
-        if (rules := await self._changed()) is not None:
+        """Take over what has changed in the file or among the overrides, then let denied calls end."""
+        if self._path is not None and (rules := await self._changed(self._path)) is not None:
             await _put(self._ledger, rules)
             self._rules = rules
-            self._told.clear()
-            self._passes_left = PASSES
-        if self._passes_left and self._rules is not None:
-            found = await self._end_denied(self._rules)
+            self._look_through()
+        overrides = await self._ledger.overrides()
+        denying = frozenset(each.n for each in overrides.values() if each.execution is Execution.DENY)
+        if denying - self._overrides:
+            self._look_through()
+        self._overrides = denying
+        if self._passes_left:
+            found = await self._end_denied(await read(self._ledger))
             self._passes_left = max(self._passes_left - 1, 1 if found else 0)
 
-    async def _changed(self) -> Rules | None:
+    def _look_through(self) -> None:
+        """Open calls are to be looked at anew."""
+        self._told.clear()
+        self._passes_left = PASSES
+
+    async def _changed(self, path: Path) -> Rules | None:
         """What the file says now, if that is new, good and wholly written."""
         try:
-            rules = Rules.load(self._path)
+            rules = Rules.load(path)
             is_known = self._rules is not None and rules.sha256 == self._rules.sha256
             if not is_known:
                 await asyncio.sleep(SAME_FOR)
-                if Rules.load(self._path).sha256 != rules.sha256:
+                if Rules.load(path).sha256 != rules.sha256:
                     return None  # somebody is writing it: it is looked at again
         except InvalidPolicy as error:
             self._say(error)
@@ -140,19 +154,19 @@ class _Watch:
             kept,
         )
 
-    async def _end_denied(self, rules: Rules) -> int:
-        """Tell every open approval that the rules deny, once; tells how many there were."""
+    async def _end_denied(self, in_force: InForce) -> int:
+        """Tell every open approval that is denied, once; tells how many there were."""
         found = 0
-        for plan, why in await self._denied(rules):
+        for plan, why in await self._denied(in_force):
             if plan.approval_id not in self._told:
                 await _withdraw(self._client, plan, why)
                 self._told.add(plan.approval_id)
                 found += 1
         if found:
-            _log.warning("%d open approvals are denied by the policy %s, and end", found, short_hash(rules.sha256))
+            _log.warning("%d open approvals are denied by what is in force now, and end", found)
         return found
 
-    async def _denied(self, rules: Rules) -> list[tuple[Plan, str]]:
+    async def _denied(self, in_force: InForce) -> list[tuple[Plan, str]]:
         manifests: dict[str, Manifest | None] = {}
         denied = []
         offset: int | None = 0
@@ -163,7 +177,7 @@ class _Watch:
                     manifests[plan.tool] = await self._ledger.manifest(plan.tool)
                 if (manifest := manifests[plan.tool]) is None:
                     continue
-                effective = await effective_now(self._ledger, rules, manifest, plan)
+                effective = await effective_now(self._ledger, in_force, manifest, plan)
                 if effective.denied and not effective.in_doubt:  # what nobody can say is looked at when it begins
                     denied.append((plan, effective.denied))
             await asyncio.sleep(0)  # many calls and many rules: let others have their turn

@@ -28,7 +28,7 @@ def tool_workers(
         Worker(
             client,
             task_queue=queue,
-            activities=[own.execute, own.probe],
+            activities=[own.execute, own.probe, own.warn],
             max_concurrent_activities=SLOTS,
             graceful_shutdown_timeout=_leaving_time(registry),
         )

@@ -12,6 +12,7 @@ from workflows.recording import RecordingWorkflow
 from workflows.redrawing import RedrawingWorkflow
 from workflows.show_answered import ShowAnsweredWorkflow
 from workflows.show_settled import ShowSettledWorkflow
+from workflows.warning import WarningWorkflow
 
 ALL = [
     AnnouncingWorkflow,
@@ -26,6 +27,7 @@ ALL = [
     RedrawingWorkflow,
     ShowAnsweredWorkflow,
     ShowSettledWorkflow,
+    WarningWorkflow,
 ]
 
 __all__ = [
@@ -42,4 +44,5 @@ __all__ = [
     "RedrawingWorkflow",
     "ShowAnsweredWorkflow",
     "ShowSettledWorkflow",
+    "WarningWorkflow",
 ]

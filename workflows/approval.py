@@ -173,7 +173,7 @@ class ApprovalWorkflow:
         approval.becomes(core.begin)
         self._show(Phase.EXECUTING)
         call = self._call(approval.state)
-        making = asyncio.create_task(calls.make(call, queue=plan.queue, heartbeat=plan.heartbeat_timeout))
+        making = asyncio.create_task(calls.make(call, queue=approval.state.queue, heartbeat=plan.heartbeat_timeout))
         showing = asyncio.create_task(deliveries.show_running(making))
         asking = asyncio.create_task(show_asking(approval, making)) if plan.asks else None
         found = await making

@@ -47,7 +47,7 @@ from assent.contracts.quotas import Quota
 from assent.contracts.request import Request
 from assent.contracts.ruling import Ruled, RuledKind, Ruling, Settlement
 from assent.contracts.signals import Withdrawal
-from assent.contracts.state import State
+from assent.contracts.state import PendingItem, State
 from assent.contracts.values import Surface
 from assent.errors import ApprovalNotFound, AssentError, InvalidRequest, QuotaExceeded, Unavailable
 
@@ -128,6 +128,7 @@ class HttpDoor:
             stage=decision.stage,
             delegate_to=decision.delegate_to,
             remember=decision.remember,
+            persist_decision=decision.persist_decision,
         )
         told = {**_json(body), "arguments": decision.arguments}  # as they are: what JSON cannot carry is refused
         path = f"/v1/approvals/{path_segment(approval_id)}/decide"
@@ -197,7 +198,7 @@ class HttpDoor:
                 return view.settlement
         raise AssertionError("polling never ends")
 
-    async def inbox(self, actor: Identity, *, thread_id: str | None = None) -> AsyncIterator[State]:
+    async def inbox(self, actor: Identity, *, thread_id: str | None = None) -> AsyncIterator[PendingItem]:
         chosen = f"&thread_id={quote(thread_id, safe='')}" if thread_id is not None else ""
         path = f"/v1/inbox?actor={person(actor)}&of=approvals{chosen}"
         for state in read(await self._insist("GET", path), Inbox).waiting:

@@ -16,7 +16,7 @@ from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
 from assent.contracts.outcome import Outcome
-from assent.contracts.policy import Policy
+from assent.contracts.policy import Override, Policy
 from assent.contracts.review import ReviewRecord
 from assent.contracts.ruling import Settlement
 from assent.contracts.state import State
@@ -106,6 +106,9 @@ class HttpReader:
 
     async def policy(self) -> Policy | None:
         return (await self._door.rules()).policy
+
+    async def overrides(self) -> tuple[Override, ...]:
+        return (await self._door.rules()).overrides
 
 
 def _page(lines: Sequence[_Line], offset: int, limit: int) -> tuple[tuple[_Line, ...], int | None]:

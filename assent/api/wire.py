@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Annotated, Any, Self
 from urllib.parse import quote
 
-from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import AliasChoices, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from assent.client.door import MOST_CALLS, Approval, FrozenReview, ToolDescription
 from assent.client.texts import with_sentence
@@ -18,10 +18,10 @@ from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
 from assent.contracts.outcome import Outcome
-from assent.contracts.policy import Policy
+from assent.contracts.policy import Override, Policy
 from assent.contracts.request import DEFAULT_TTL, MAX_TTL, CallbackUrl, WhenPending
 from assent.contracts.ruling import RulingKind, Settlement
-from assent.contracts.state import State
+from assent.contracts.state import PendingItem, State
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Frozen, Id, Text
 
@@ -127,7 +127,7 @@ class NewDecision(Frozen):
         description="The hash of the payload that the person saw; of a result, state.result_sha256."
     )
     actor: Identity = Field(description="Who decided; at least one id.")
-    reason: Text | None = None
+    reason: Text | None = Field(None, validation_alias=AliasChoices("reason", "rejectReason"))
     event_id: Id | None = Field(None, description="Names this decision: repeated, it counts once.")
     delivery_id: Id | None = Field(None, description="Names this sending, so that a repeated one gets its verdict.")
     stage: Stage = Field(Stage.CALL, description="Whether it is about the call, or about its result.")
@@ -137,6 +137,11 @@ class NewDecision(Frozen):
     delegate_to: Identity | None = Field(None, description="Of delegate: who is to decide instead; at least one id.")
     remember: Remember | None = Field(
         None, description="How far the decision is to be remembered, where the tool asks once."
+    )
+    persist_decision: bool = Field(
+        True,
+        description="Whether it is to be remembered at all, where the tool asks once: false asks again next time.",
+        validation_alias=AliasChoices("persist_decision", "persistDecision"),
     )
 
 
@@ -228,7 +233,7 @@ class SettlementView(Frozen):
 class Inbox(Frozen):
     """What waits for one person."""
 
-    waiting: tuple[State, ...]
+    waiting: tuple[PendingItem, ...]
     questions: tuple[QuestionState, ...] = Field((), description="What they are asked that is no consent.")
 
 
@@ -256,6 +261,7 @@ class PolicyView(Frozen):
 
     policy: Policy | None
     tools: tuple[Manifest, ...]
+    overrides: tuple[Override, ...] = Field((), description="What stands beside the policy's file for a while.")
 
 
 class AuditTrail(Frozen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -58,7 +59,7 @@ class _Clerk:
         self._door = door
         self._actor = actor
 
-    async def go_through(self, states: list[State | QuestionState]) -> int:
+    async def go_through(self, states: Sequence[State | QuestionState]) -> int:
         """Ask about each; how many decisions count or were received."""
         decided = 0
         try:

@@ -187,6 +187,11 @@ async def _settled(door: TemporalDoor, state: State) -> Settlement | None:
     help="How far it is remembered where the tool asks once: from here always for this exact call.",
 )
 @click.option(
+    "--ask-again",
+    is_flag=True,
+    help="Do not remember it where the tool asks once: somebody is asked again next time.",
+)
+@click.option(
     "--stage",
     type=click.Choice([*map(str, Stage)]),
     default=Stage.CALL.value,
@@ -200,6 +205,7 @@ async def _decide(door: TemporalDoor, approval_id: str, decision: str, seen: str
     """
     kind, stage = DecisionKind(decision), Stage(said["stage"])
     _refuse_half_a_decision(kind, said)
+    said["persist_decision"] = not said.pop("ask_again")
     handle = Assent(door).approval(approval_id)
     payload_sha256 = await _hash(handle, seen, stage)
     if MASK in (said["arguments"] or {}).values():

@@ -17,8 +17,13 @@ from assent.arguments import schema
 from assent.cli import common, tables, typed
 from assent.cli.listings import Listing
 from assent.cli.tables import coloured, span, table_of, text
+from assent.client.client import Assent
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
+from assent.contracts.permission import Execution, ResultReview
+from assent.contracts.policy import Override
+from assent.contracts.values import Surface
+from assent.durations import parse_duration
 from assent.payload import canonical_payload
 from assent.policy.file import InvalidPolicy, WrittenRule
 from assent.policy.rules import NO_RULES, Asking, Effective, Rules, Trial
@@ -34,7 +39,7 @@ _MATCHERS = ("tools", "requesters", "conversations", "when")
 
 @common.cli.group("policy")
 def _policy() -> None:
-    """Check the operator's rules, and try them on a call."""
+    """Check the operator's rules, try them on a call, and override what tools say of themselves."""
 
 
 @_policy.command("check", params=[click.Argument(["file"], type=_policy_file), common.json_option()])
@@ -84,15 +89,68 @@ async def _explain(
     if manifest is None:
         sentence = f"No worker has published a tool named {one_line(repr(tool))}."
         return common.Answer(sentence, {"tool": tool, "known": False}, common.Exit.NOT_FOUND, to_stderr=True)
+    override = None
     if rules is None:
         rules = Rules.published(await door.policy())
+        override = next((each for each in await door.overrides() if each.tool == tool), None)
     payload = canonical_payload(tool, schema.complete(manifest.parameters, arguments))
-    return explanation(rules, manifest, Asking.of(payload, requester or SOMEBODY, conversation))
+    return explanation(rules, manifest, Asking.of(payload, requester or SOMEBODY, conversation), override)
 
 
-def explanation(rules: Rules, manifest: Manifest, asking: Asking) -> common.Answer:
+@common.command("override", _policy)
+@click.argument("tool")
+@click.option(
+    "--execution", type=click.Choice([*map(str, Execution)]), help="Whether a person is asked before it runs."
+)
+@click.option("--result", type=click.Choice([*map(str, ResultReview)]), help="And before its result is handed over.")
+@click.option(
+    "--for",
+    "lasting",
+    metavar="DURATION",
+    callback=typed.read(parse_duration),
+    help="How long: 90s, 15m, 2h, 1d.  [default: until another takes its place]",
+)
+@click.option("--end", "ends", is_flag=True, help="End the override that the tool has.")
+@common.identity("--as", "actor", help="Who wants it. Only operators loosen.")
+@click.option("--reason", help="Why, for the record.")
+async def _override(
+    door: TemporalDoor, tool: str, lasting: timedelta | None, ends: bool, actor: Identity | None, **said: Any
+) -> common.Answer:
+    """Let something else hold for TOOL for a while than it says of itself.
+
+    Where the policy's file says something of a call, the stricter of both holds. What is denied stays denied.
+    """
+    if ends == (said["execution"] is not None or said["result"] is not None):
+        raise click.UsageError("say --execution, --result or both; or --end, to end what the tool has")
+    made = await Assent(door).policy.override(tool, until=lasting, actor=actor, surface=Surface.COMMAND_LINE, **said)
+    until = f" until {made.until:%Y-%m-%d %H:%M:%S} UTC" if made.until else ""
+    words = [f"{name} {value}" for name, value in (("execution", made.execution), ("result", made.result)) if value]
+    sentence = f"{', '.join(words)} holds{until}" if words else "nothing but the file and the tool holds"
+    return common.Answer(f"For {one_line(tool)} {sentence}.", made.model_dump(mode="json"))
+
+
+@common.command("overrides", _policy)
+async def _overrides(door: TemporalDoor) -> common.Answer:
+    """List the overrides that are in force."""
+    found = await door.overrides()
+    lines = [
+        (
+            text(each.tool),
+            coloured(each.execution or ""),
+            coloured(each.result or ""),
+            text(f"{each.until:%Y-%m-%d %H:%M:%S}" if each.until else ""),
+            text(str(each.actor or "")),
+            text(each.reason or ""),
+        )
+        for each in found
+    ]
+    listing = Listing(("TOOL", "EXECUTION", "RESULT", "UNTIL (UTC)", "BY", "REASON"), lines, "No override is in force.")
+    return common.Answer(listing, [each.model_dump(mode="json") for each in found])
+
+
+def explanation(rules: Rules, manifest: Manifest, asking: Asking, override: Override | None = None) -> common.Answer:
     """Which rule applies to a call and why none before it, and what holds."""
-    trials, effective = list(rules.trials(asking)), rules.effective(manifest, asking)
+    trials, effective = list(rules.trials(asking)), rules.effective(manifest, asking, override)
     named = Listing(
         ("RULE", "APPLIES", "WHY"),
         [(text(trial.rule), text(_answer(trial)), text(trial.why)) for trial in trials],
@@ -108,7 +166,7 @@ def explanation(rules: Rules, manifest: Manifest, asking: Asking) -> common.Answ
         text(""),
         named,
         text(""),
-        _what_holds(effective, _said_by_rule(rules, trials, effective)),
+        _what_holds(effective, _said_by_rule(rules, trials, effective), override, manifest),
     ]
     return common.Answer(Group(*parts), data)
 
@@ -126,8 +184,9 @@ def _verdict(rules: Rules, trials: Sequence[Trial], effective: Effective) -> str
     return f"Rule {effective.rule.name!r}, {len(trials)} of {len(rules.names)}, {stands}."
 
 
-def _what_holds(effective: Effective, by_rule: Collection[str]) -> Table:
+def _what_holds(effective: Effective, by_rule: Collection[str], override: Override | None, manifest: Manifest) -> Table:
     """What holds for the call, and who says so."""
+    said_by = {**dict.fromkeys(by_rule, "the rule"), **_overridden(effective, override, by_rule)}
     holds = {
         "execution": effective.permission.execution,
         "denied": effective.denied,
@@ -145,10 +204,22 @@ def _what_holds(effective: Effective, by_rule: Collection[str]) -> Table:
     table = table_of("WHAT", "HOLDS", "AS SAID BY")
     for name, value in holds.items():
         if value is not None:
-            table.add_row(text(name), coloured(value), text("the rule" if name in by_rule else "the tool"))
-    for sentence in effective.warnings:
-        table.add_row(text("warning"), text(sentence), text("the rule"))
+            table.add_row(text(name), coloured(value), text(said_by.get(name, "the tool")))
+    for place, sentence in enumerate(effective.warnings):
+        by_tool = place < len(manifest.warnings)
+        table.add_row(text("warning"), text(sentence), text("the tool" if by_tool else "the rule"))
     return table
+
+
+def _overridden(effective: Effective, override: Override | None, by_rule: Collection[str]) -> dict[str, str]:
+    """The keys that hold because an override says so."""
+    if override is None:
+        return {}
+    said = {"execution": override.execution, "result": override.result}
+    holds = {"execution": effective.permission.execution, "result": effective.permission.result}
+    found = {key for key, word in said.items() if word is not None and word == holds[key] and key not in by_rule}
+    found |= {"denied"} if override.execution is Execution.DENY and "denied" not in by_rule else set()
+    return dict.fromkeys(found, "the override")
 
 
 def _said_by_rule(rules: Rules, trials: Sequence[Trial], effective: Effective) -> frozenset[str]:

@@ -21,7 +21,7 @@ from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Edit
 from assent.contracts.policy import Rule
 from assent.contracts.ruling import Settlement
-from assent.contracts.state import Progress, State
+from assent.contracts.state import PendingItem, Progress, State
 from assent.contracts.status import Phase, Status
 from assent.masking import MASK, Mask
 from assent.payload import argument_values, short_hash
@@ -91,6 +91,8 @@ def _escape(character: str) -> str:
 def state_data(state: State) -> dict[str, Any]:
     """A state for programs: its arguments in the payload's place, the sensitive ones masked."""
     shown = state.model_dump(mode="json", exclude={"payload", "edit"})
+    if isinstance(state, PendingItem) and state.result is not None:
+        shown["result"]["preview"] = Mask.of(state).text(state.result.preview)
     return {**shown, "arguments": _arguments(state), "edit": _edit_data(state.edit, state.sensitive)}
 
 

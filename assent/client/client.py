@@ -20,6 +20,7 @@ from assent.client.door import (
 )
 from assent.client.files import Files
 from assent.client.handle import ApprovalHandle
+from assent.client.policy import PolicyOverrides
 from assent.client.question import QuestionHandle
 from assent.client.reader import LedgerReader
 from assent.contracts.answers import QuestionStatus
@@ -29,7 +30,7 @@ from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
 from assent.contracts.questions import Question
 from assent.contracts.request import DEFAULT_TTL, WhenPending
-from assent.contracts.state import State
+from assent.contracts.state import PendingItem
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Surface
 from assent.errors import InvalidRequest
@@ -65,6 +66,11 @@ class Assent:
         texts: sentences for the model, by status, instead of the neutral ones.
         """
         return cls(await _open_door(url, token, client, reader), texts=texts)
+
+    @property
+    def policy(self) -> PolicyOverrides:
+        """What holds for tools for a while, beside the operator's file; only over Temporal."""
+        return PolicyOverrides(self._door)
 
     async def request(
         self,
@@ -206,7 +212,9 @@ class Assent:
         async for review in self._door.frozen(limit=limit):
             yield review
 
-    async def inbox(self, actor: Identity, *, thread_id: str | None = None) -> AsyncIterator[State | QuestionState]:
+    async def inbox(
+        self, actor: Identity, *, thread_id: str | None = None
+    ) -> AsyncIterator[PendingItem | QuestionState]:
         """What waits for this person: calls to decide and results to release, then questions; the oldest first.
 
         What the members of a chat decide is here for those who belonged to it when Feishu was asked last.

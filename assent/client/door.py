@@ -23,7 +23,7 @@ from assent.contracts.questions import Option, Question, QuestionRequest
 from assent.contracts.request import Request
 from assent.contracts.ruling import Ruled, Ruling, Settlement
 from assent.contracts.signals import Withdrawal
-from assent.contracts.state import State
+from assent.contracts.state import PendingItem, State
 from assent.contracts.values import Frozen, Surface
 from assent.errors import InvalidRequest
 from assent.payload import canonical_json, canonical_payload, sha256
@@ -188,7 +188,7 @@ class Door(Protocol):
     async def settlement(self, approval_id: str) -> Settlement:
         """Wait until a frozen call is settled."""
 
-    def inbox(self, actor: Identity, *, thread_id: str | None) -> AsyncIterator[State]:
+    def inbox(self, actor: Identity, *, thread_id: str | None) -> AsyncIterator[PendingItem]:
         """What waits for this person's decision, calls and results, the oldest first."""
 
     async def result(self, approval_id: str, *, actor: Identity) -> str | None:

@@ -53,6 +53,7 @@ class ApprovalHandle:
         arguments: dict[str, Any] | None = None,
         delegate_to: Identity | None = None,
         remember: Remember | str | None = None,
+        persist_decision: bool = True,
         surface: Surface = Surface.CLIENT,
     ) -> Verdict:
         """Decide on exactly the payload with that hash: approve, reject, edit or delegate.
@@ -64,6 +65,7 @@ class ApprovalHandle:
         delegate_to: who is to decide instead.
         remember: how far the decision is to be remembered, where the tool asks once: `exact`, or `tool` for all calls
             of the tool in the conversation that a click came from; what came from none is `exact`.
+        persist_decision: False to be asked again next time; of several who decide, one who says so is enough.
         """
         if arguments is not None:
             canonical_payload("", arguments)  # says what cannot be hashed, as of a request
@@ -82,6 +84,7 @@ class ApprovalHandle:
                 arguments=arguments,
                 delegate_to=delegate_to,
                 remember=Remember(remember) if remember is not None else None,
+                persist_decision=persist_decision,
             )
         except ValueError as error:
             raise invalid(error) from None

@@ -15,7 +15,7 @@ from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
 from assent.contracts.outcome import Outcome
-from assent.contracts.policy import Policy
+from assent.contracts.policy import Override, Policy
 from assent.contracts.review import ReviewRecord
 from assent.contracts.ruling import Settlement
 from assent.contracts.state import State
@@ -133,3 +133,6 @@ class LedgerReader(Protocol):
 
     async def policy(self) -> Policy | None:
         """The operator's policy in force."""
+
+    async def overrides(self) -> tuple[Override, ...]:
+        """The overrides of tools' permissions that are in force, by the names of their tools."""

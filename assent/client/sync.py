@@ -13,6 +13,7 @@ from assent.client.client import Assent
 from assent.client.door import Approval, AskedQuestion, FrozenReview, ToolDescription
 from assent.client.files import Files
 from assent.client.handle import ApprovalHandle
+from assent.client.policy import PolicyOverrides
 from assent.client.question import QuestionHandle
 from assent.contracts.answers import AnswerVerdict, QuestionOutcome
 from assent.contracts.asking import QuestionState
@@ -22,8 +23,9 @@ from assent.contracts.files import FileSummary
 from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
+from assent.contracts.policy import Override
 from assent.contracts.ruling import Ruled, RulingKind, Settlement
-from assent.contracts.state import State
+from assent.contracts.state import PendingItem, State
 
 _Result = TypeVar("_Result")
 
@@ -44,6 +46,11 @@ class SyncAssent:
         except BaseException:
             background.stop()
             raise
+
+    @property
+    def policy(self) -> SyncPolicyOverrides:
+        """What holds for tools for a while, beside the operator's file; only over Temporal."""
+        return SyncPolicyOverrides(self._gate.policy, self._background)
 
     def request(self, tool: str, arguments: dict[str, Any], **asked: Any) -> SyncApproval:
         """Ask a person to let a tool call run; takes what `Assent.request` takes."""
@@ -102,10 +109,10 @@ class SyncAssent:
 
         return self._background.run(listed())
 
-    def inbox(self, actor: Identity, *, thread_id: str | None = None) -> list[State | QuestionState]:
+    def inbox(self, actor: Identity, *, thread_id: str | None = None) -> list[PendingItem | QuestionState]:
         """What waits for this person: calls to decide and results to release, then questions; the oldest first."""
 
-        async def listed() -> list[State | QuestionState]:
+        async def listed() -> list[PendingItem | QuestionState]:
             return [state async for state in self._gate.inbox(actor, thread_id=thread_id)]
 
         return self._background.run(listed())
@@ -160,6 +167,22 @@ class SyncFiles:
     def get(self, requester: Identity, file_id: str) -> FileSummary | None:
         """One of them; None if there is none, it has expired or is somebody else's."""
         return self._background.run(self._files.get(requester, file_id))
+
+
+class SyncPolicyOverrides:
+    """`PolicyOverrides`, blocking."""
+
+    def __init__(self, policy: PolicyOverrides, background: _Background) -> None:
+        self._policy = policy
+        self._background = background
+
+    def override(self, tool: str, **said: Any) -> Override:
+        """Let something else hold for a tool; takes what `PolicyOverrides.override` takes."""
+        return self._background.run(self._policy.override(tool, **said))
+
+    def overrides(self) -> list[Override]:
+        """The overrides that are in force."""
+        return self._background.run(self._policy.overrides())
 
 
 class SyncApproval:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal, Self
 
 from assent.contracts.approvers import Awaited
 from assent.contracts.decision import DecisionKind
@@ -46,6 +47,16 @@ class AuditEvent(StrEnum):
     ANSWER = "answer"
 
 
+_TROUBLES = frozenset(
+    (
+        AuditEvent.TAMPER,
+        AuditEvent.FORBID,
+        AuditEvent.EXECUTE_FAILED,
+        AuditEvent.EXECUTE_UNKNOWN,
+    )
+)
+
+
 class AuditEntry(Frozen):
     """One line of an approval's audit, before it is chained."""
 
@@ -63,9 +74,17 @@ class AuditEntry(Frozen):
     ruling: RulingKind | None = None
     reason: str | None = None
     error: str | None = None
+    outcome: Literal["ok", "error"] | None = None
+    """Whether it went as it was meant to; the ledger says it of every entry."""
+    proposal_event_id: str | None = None
+    """The event that the agent's proposal names,"""
+    proposal_message_id: str | None = None
+    """and its message: the ledger repeats them on every entry."""
     content_sha256: str | None = None
     rule: str | None = None
     policy_sha256: str | None = None
+    override: int | None = None
+    """The number of the override that held for the tool, if one did."""
     grant_id: str | None = None
     grant_sha256: str | None = None
     """What was remembered, where something was."""
@@ -75,8 +94,18 @@ class AuditEntry(Frozen):
     proposed_payload: str | None = None
     payload: str | None = None
     """What was edited, before and after: an audit of hashes alone could not say what ran."""
+    persist_decision: bool | None = None
+    """False where whoever decided wants to be asked again."""
     settlement_sha256: str | None = None
     """What was settled of a frozen call, as the ledger keeps it beside the result."""
+
+    def of_proposal(self, first: AuditEntry) -> Self:
+        """The entry as it is written: with the ids of its proposal, and whether it went well."""
+        is_one = first.event in (AuditEvent.WRITE_REQUEST, AuditEvent.ASK)
+        event_id, message_id = (first.event_id, first.message_id) if is_one else (None, None)
+        outcome: Literal["ok", "error"] = "error" if self.event in _TROUBLES or self.error is not None else "ok"
+        said = {"outcome": outcome, "proposal_event_id": event_id, "proposal_message_id": message_id}
+        return self.model_copy(update=said)
 
 
 class AuditRecord(Frozen):

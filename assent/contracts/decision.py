@@ -80,7 +80,11 @@ class Decision(Frozen):
     """Or what was typed into a card's fields, by the name of the argument; the others stay as they were."""
     delegate_to: Identity | None = None
     remember: Remember | None = None
-    """Whether, and how far, the decision is to be remembered."""
+    """How far the decision is to be remembered, where the tool asks once."""
+    persist_decision: bool = True
+    """Whether it is to be remembered at all: False asks again next time, whatever others say."""
+    dispatch_queue: Id | None = None
+    """Where the call is to be made instead of at the tool's own workers; only trusted doors can say so."""
     chat_id: Id | None = None
     """The chat that the click came from, as the platform says."""
 

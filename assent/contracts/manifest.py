@@ -21,6 +21,15 @@ class Risk(StrEnum):
     HIGH = "high"
 
 
+class Definition(Frozen):
+    """A tool, as models are told of it."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments."""
+
+
 class Manifest(Frozen):
     """What a tool says of itself, published by the worker that runs it."""
 
@@ -49,6 +58,10 @@ class Manifest(Frozen):
     """How its calls are read. Consent does not rest on it: what is approved are the arguments."""
     is_consent_only: bool = False
     """Whether the agent makes the call itself, so that nothing runs here."""
+    warnings: tuple[str, ...] = ()
+    """What whoever decides should know of every call."""
+    warns: bool = False
+    """Whether the tool has a function that says, call by call, what else they should know."""
 
     @property
     def shown_sha256(self) -> str:

@@ -42,6 +42,13 @@ class ResultReview(StrEnum):
         )
 
 
+IN_CAMEL_CASE = {
+    "executionPolicy": "execution",
+    "resultApprovalPolicy": "result",
+    "requireExecutionApproval": "require_execution_approval",
+    "requireResultApproval": "require_result_approval",
+}
+"""What others call the same."""
 _LEVELS = {"public": Execution.AUTO, "moderate": Execution.ASK_ONCE, "sensitive": Execution.ASK_ALWAYS}
 
 
@@ -49,7 +56,8 @@ class Permission(Frozen):
     """Whether a person is asked before a tool runs, and before its result is handed over.
 
     The older words are understood too: `level` (public, moderate, sensitive), `require_execution_approval` and
-    `require_result_approval`.
+    `require_result_approval`; and those of others: `executionPolicy`, `resultApprovalPolicy`,
+    `requireExecutionApproval`, `requireResultApproval`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -64,7 +72,9 @@ class Permission(Frozen):
             given = {"level": given}
         if not isinstance(given, dict):
             return given
-        words = dict(given)
+        words = {IN_CAMEL_CASE.get(word, word): said for word, said in given.items()}
+        if len(words) < len(given):
+            raise ValueError("the same is said twice, in two words; say it once")
         level = words.pop("level", None)
         asks, reviews = (words.pop(f"require_{what}_approval", None) for what in ("execution", "result"))
         if level is not None and level not in _LEVELS:

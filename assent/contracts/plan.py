@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 from pydantic import Field
 
@@ -10,7 +11,7 @@ from assent.contracts.address import Address
 from assent.contracts.approvers import Approvers
 from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
-from assent.contracts.manifest import Risk
+from assent.contracts.manifest import Definition, Risk
 from assent.contracts.permission import Execution, Fallback, Permission
 from assent.contracts.policy import Rule
 from assent.contracts.presentation import Presentation
@@ -83,6 +84,8 @@ class Plan(Frozen):
     permission: Permission = Permission()
     rule: Rule | None = None
     """The operator's rule that applied, if one did."""
+    override: int | None = None
+    """The number of the override that held for its tool, if one did."""
     denied: str | None = None
     """Why it may not run at all."""
     warnings: tuple[str, ...] = ()
@@ -107,6 +110,8 @@ class Plan(Frozen):
     edit: Edit | None = None
     former_sha256: tuple[str, ...] = ()
     """The hashes of what it was before it was edited."""
+    parameters: dict[str, Any] | None = None
+    """The schema of the tool's arguments, unless it is too large to be carried along."""
     bundle_id: str | None = None
     """The bundle whose card shows it among others, if it was asked for together with them."""
     presentation: Presentation = Presentation()
@@ -144,6 +149,13 @@ class Plan(Frozen):
     def has_frozen_twin(self) -> bool:
         """Whether the identical call is frozen elsewhere."""
         return self.frozen_twin is not None or self.another_is_frozen
+
+    @property
+    def definition(self) -> Definition | None:
+        """The tool as models are told of it."""
+        if self.parameters is None:
+            return None
+        return Definition(name=self.tool, description=self.description, parameters=self.parameters)
 
     @property
     def hash_is_true(self) -> bool:

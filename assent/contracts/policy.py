@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from enum import StrEnum
 
-from assent.contracts.values import Frozen
+from pydantic import AwareDatetime
+
+from assent.contracts.identity import Identity
+from assent.contracts.permission import Execution, Permission, ResultReview
+from assent.contracts.values import Frozen, Id, Surface, Text
 
 
 class Rule(Frozen):
@@ -23,3 +28,68 @@ class Policy(Frozen):
     text: str
     sha256: str
     since: datetime
+
+
+class NewOverride(Frozen):
+    """What somebody wants to hold for a tool for a while; neither word: that nothing but the file and the tool does."""
+
+    tool: Id
+    execution: Execution | None = None
+    result: ResultReview | None = None
+    until: AwareDatetime | timedelta | None = None
+    """Until when, or for how long from when it is put in force; None: until another takes its place."""
+    actor: Identity | None = None
+    """Who wants it."""
+    reason: Text | None = None
+    surface: Surface = Surface.CLIENT
+    once: Id
+    """Names the wish: repeated, it is one."""
+
+
+class Override(Frozen):
+    """A word about a tool that stands beside the policy's file for a while."""
+
+    n: int
+    """Its number: one that is put in force later has a higher one."""
+    tool: str
+    execution: Execution | None = None
+    result: ResultReview | None = None
+    until: datetime | None = None
+    """When it ends by itself, by the database's clock."""
+    actor: Identity | None = None
+    reason: str | None = None
+    surface: Surface = Surface.CLIENT
+    since: datetime
+    once: str
+
+    def over(self, said: Permission) -> Permission:
+        """A tool's own word, replaced by this; what is denied stays denied."""
+        denies = said.execution is Execution.DENY
+        return Permission(
+            execution=said.execution if denies else self.execution or said.execution, result=self.result or said.result
+        )
+
+    def beside(self, said: Permission) -> Permission:
+        """The stricter of this and what the file says."""
+        executions, results = (said.execution, self.execution), (said.result, self.result)
+        return Permission(
+            execution=max((each for each in executions if each), key=lambda each: each.strictness),
+            result=max((each for each in results if each), key=lambda each: each.strictness),
+        )
+
+
+class OverrideKind(StrEnum):
+    """What became of the wish to override a tool's permission."""
+
+    IN_FORCE = "in_force"
+    ENDED = "ended"
+    """Nothing but the file and the tool holds from now on."""
+    FORBIDDEN = "forbidden"
+    """It asks for less than holds now, and who wants it is no operator."""
+
+
+class Overridden(Frozen):
+    """What became of it, and what is in force."""
+
+    kind: OverrideKind
+    override: Override | None = None

@@ -13,8 +13,23 @@ from assent.contracts.request import Request
 from assent.contracts.values import Frozen, Id
 
 
+class WarningQuestion(Frozen):
+    """Input of *warn*: what should be known of this call before it is decided?"""
+
+    tool: str
+    queue: str
+    manifest_sha256: str
+    payload: str
+
+
+class Warned(Frozen):
+    """What *warn* found: sentences for whoever decides."""
+
+    warnings: tuple[str, ...] = ()
+
+
 class Unknowns(Frozen):
-    """Input of *resolve*: what only Feishu can say, and the plan depends on."""
+    """Input of *resolve*: what only Feishu or the tool can say, and the plan depends on."""
 
     requester: Identity | None = None
     """Whose other ids are asked for."""
@@ -22,6 +37,8 @@ class Unknowns(Frozen):
     """The message whose chat is asked for."""
     files: FilesWanted | None = None
     """The files whose bytes are fetched and kept."""
+    warnings: WarningQuestion | None = None
+    """What the tool is asked."""
 
 
 class Resolved(Frozen):
@@ -33,6 +50,8 @@ class Resolved(Frozen):
     """The chat of the message."""
     files: tuple[FileDigest, ...] = ()
     """Which bytes were kept of the files."""
+    warnings: tuple[str, ...] | None = None
+    """What the tool warns of; None where it was not asked."""
     refused: str | None = None
     """Why there is no answer, and never will be."""
 

@@ -11,6 +11,7 @@ from assent.contracts.answers import Answer, AnswerVerdict
 from assent.contracts.decision import Decision, DecisionKind, Stage, Verdict
 from assent.contracts.grants import RevokedKind
 from assent.contracts.identity import Identity
+from assent.contracts.policy import NewOverride, Overridden
 from assent.contracts.review import ReviewRecord
 from assent.contracts.values import Frozen, Id, Surface
 
@@ -22,6 +23,8 @@ class RecallKind(StrEnum):
     """What an answer is told that came after the end."""
     REVOKE = "revoke"
     """End a remembered decision."""
+    OVERRIDE = "override"
+    """Override a tool's permission for a while."""
     REVIEW = "review"
     """Which review a frozen call has, and whether it is settled."""
 
@@ -83,6 +86,7 @@ class Recall(Frozen):
     grant_id: str = ""
     actor: Identity | None = None
     """Who revokes a grant; `approval_id` then is the approval on whose card they did, if they did on one."""
+    override: NewOverride | None = None
     surface: Surface = Surface.CLIENT
 
 
@@ -92,6 +96,7 @@ class Recalled(Frozen):
     verdict: Verdict | None = None
     answered: AnswerVerdict | None = None
     revoked: RevokedKind | None = None
+    overridden: Overridden | None = None
     review: ReviewRecord | None = None
     redraw: tuple[str, ...] = ()
     """Approvals whose cards say something that is no longer so."""

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, StringConstraints
 
 from assent.contracts.identity import Identity
+from assent.contracts.manifest import Manifest
 from assent.contracts.values import ApprovalId, Frozen, Id, Surface, Text
 from assent.payload import canonical_json, sha256
 
@@ -44,6 +45,15 @@ CallbackUrl = Annotated[str, StringConstraints(strict=True, max_length=2000), Af
 """Where a completed approval is announced."""
 
 
+class OwnDispatch(Frozen):
+    """That whoever decides makes the call, by code of their own. Only trusted doors can say so."""
+
+    manifest: Manifest
+    """What is to be known of the tool, which no worker publishes."""
+    namespace: Id
+    """What stands for this product in idempotency keys."""
+
+
 class Request(Frozen):
     """What the agent sent."""
 
@@ -73,9 +83,14 @@ class Request(Frozen):
     is_bound_to_chat: bool = False
     """Whether its token may ask in certain chats alone: then a message it answers must be in `chat_id`."""
 
+    dispatch: OwnDispatch | None = None
+    """Where whoever decides makes the call: no card is sent, and no worker of ours makes it."""
+
     @property
     def sha256(self) -> str:
         """What tells this request from another one under the same id: all of it but its door and its company."""
         by_its_door = {"surface", "asked_by", "bundle_id", "is_bound_to_chat"}
+        if self.dispatch is None:  # as before there was one
+            by_its_door.add("dispatch")
         fields = self.model_dump(mode="json", exclude={*by_its_door, "arguments"})
         return sha256(canonical_json({**fields, "arguments": self.arguments}))

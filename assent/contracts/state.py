@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import computed_field
 
 from assent.contracts.approvers import Approvers, Awaited
-from assent.contracts.decision import Judged
+from assent.contracts.decision import Judged, Stage
 from assent.contracts.identity import Identity
-from assent.contracts.manifest import Risk
+from assent.contracts.manifest import Definition, Risk
 from assent.contracts.permission import Permission
 from assent.contracts.plan import Edit
 from assent.contracts.policy import Rule
 from assent.contracts.presentation import Presentation
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Frozen
+from assent.payload import argument_values
 
 
 class Progress(Frozen):
@@ -33,6 +38,13 @@ class Progress(Frozen):
     """Who may decide too, because nobody did."""
 
 
+class PendingType(StrEnum):
+    """What an approval waits for: that its call may run, or that its result may be handed over."""
+
+    EXECUTION = "execution"
+    RESULT = "result"
+
+
 class State(Frozen):
     """An approval as it stands."""
 
@@ -40,6 +52,12 @@ class State(Frozen):
     phase: Phase
     tool: str
     requester: Identity
+    description: str | None = None
+    """What the tool says of itself."""
+    definition: Definition | None = None
+    """The tool as models are told of it; None where its schema is too large to be carried along."""
+    created_at: datetime | None = None
+    """When it was asked for."""
     request_reason: str | None = None
     """Why the agent wants it."""
     asked_by: str | None = None
@@ -75,6 +93,39 @@ class State(Frozen):
     malformed: int = 0
     """Messages that could not be read and were set aside."""
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def type(self) -> PendingType | None:
+        """What it waits for, while it does."""
+        if self.awaited is None:
+            return None
+        return PendingType.RESULT if self.awaited.subject is Stage.RESULT else PendingType.EXECUTION
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def arguments(self) -> dict[str, Any] | None:
+        """The arguments of the payload, also those that are `sensitive`."""
+        return argument_values(self.payload) if self.payload is not None else None
+
     def awaits(self, person: Identity) -> bool:
         """Whether it waits for this person, as far as can be said without asking a chat who belongs to it."""
         return self.awaited is not None and self.awaited.asks(person)
+
+
+class ResultPreview(Frozen):
+    """A result that waits to be released, for one who may release it."""
+
+    preview: str
+    """The beginning of its JSON."""
+    truncated: bool
+    """Whether there is more; `handle.result(actor=…)` has all of it."""
+    size: int
+    """How many bytes it holds."""
+    sha256: str
+
+
+class PendingItem(State):
+    """What waits for one person, as their inbox lists it."""
+
+    result: ResultPreview | None = None
+    """The result, where that is what waits for them."""

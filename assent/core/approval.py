@@ -132,6 +132,14 @@ class Planned(Frozen):
         return self.plan.needs_nobody
 
     @property
+    def queue(self) -> str:
+        """Where the call is made: at the tool's own workers, or where whoever decided through a trusted door says."""
+        decision = self.decision
+        if decision is None or decision.surface in (Surface.FEISHU, Surface.HTTP):
+            return self.plan.queue
+        return decision.dispatch_queue or self.plan.queue
+
+    @property
     def decided_by(self) -> Identity | None:
         if self.decision is not None:
             return self.decision.actor

@@ -251,7 +251,7 @@ def _counted(approval: Planned, decision: Decision, former_stage: int) -> Planne
 
 
 def _reject(approval: Planned, decision: Decision, actor: Identity) -> Planned:
-    panel = approval.panel.reject(approval.plan, actor)
+    panel = approval.panel.reject(approval.plan, decision, actor)
     went_back = panel.stage != approval.panel.stage
     approval = approval.model_copy(update={"panel": panel})
     if panel.is_rejected(approval.plan):

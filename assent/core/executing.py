@@ -49,6 +49,8 @@ def to_remember(approval: Planned, now: datetime) -> Remembering | None:
     if decision is None or plan.permission.execution is not Execution.ASK_ONCE or not plan.remember_for:
         return None
     rejected = decision.kind is DecisionKind.REJECT
+    if not approval.panel.may_be_remembered(rejected=rejected):
+        return None
     return Remembering(
         approval_id=plan.approval_id,
         payload_sha256=plan.payload_sha256,

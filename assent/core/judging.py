@@ -60,6 +60,7 @@ def audit_entry(event: AuditEvent, decision: Decision, at: datetime) -> AuditEnt
         message_id=decision.message_id,
         decision=decision.kind,
         reason=decision.reason,
+        persist_decision=None if decision.persist_decision else False,
     )
 
 

@@ -26,7 +26,7 @@ def note(approval: Approval, event: AuditEvent, now: datetime, *, once: str, **s
     """Have the audit told of something that is no decision."""
     if isinstance(approval, Planned):
         rule = approval.plan.rule
-        said = {"payload_sha256": approval.plan.payload_sha256, **said}
+        said = {"payload_sha256": approval.plan.payload_sha256, "override": approval.plan.override, **said}
         if rule is not None:
             said = {"rule": rule.name, "policy_sha256": rule.policy_sha256, **said}
     return add_entry(approval, AuditEntry.model_validate({"event": event, "at": now, "once": once, **said}))

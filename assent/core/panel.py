@@ -38,6 +38,8 @@ class Panel(Frozen):
     stage: int = 0
     counted: tuple[Counted, ...] = ()
     rejected_by: tuple[Identity, ...] = ()
+    ask_again: tuple[Identity, ...] = ()
+    """Whose last decision is not to be remembered."""
     delegations: tuple[Delegation, ...] = ()
     reminded: bool = False
     escalated: bool = False
@@ -153,13 +155,21 @@ class Panel(Frozen):
             remember=decision.remember,
         )
         rejected_by = tuple(other for other in self.rejected_by if not actor.is_same_person(other))
-        panel = self._with(counted=(*self.counted, one), rejected_by=rejected_by)
+        panel = self._heard(decision, actor)._with(counted=(*self.counted, one), rejected_by=rejected_by)
         if panel.approved(plan) >= self.group(plan).threshold:
             return panel._with(stage=self.stage + 1, rejected_by=())
         return panel
 
-    def reject(self, plan: Plan, actor: Identity) -> Panel:
+    def reject(self, plan: Plan, decision: Decision, actor: Identity) -> Panel:
         """Note a rejection. Where it is not enough, and takes back an approval, it counts where that did."""
+        return self._heard(decision, actor)._reject(plan, actor)
+
+    def _heard(self, decision: Decision, actor: Identity) -> Panel:
+        """Somebody decides, and says whether to be asked again."""
+        others = tuple(other for other in self.ask_again if not actor.is_same_person(other))
+        return self._with(ask_again=others if decision.persist_decision else (*others, actor))
+
+    def _reject(self, plan: Plan, actor: Identity) -> Panel:
         mine = [one for one in self.counted if actor.is_same_person(one.actor)]
         panel = self._with(counted=tuple(one for one in self.counted if one not in mine))._rejected_by(actor)
         return panel if panel.is_rejected(plan) else self._without(mine)._rejected_by(actor)
@@ -205,6 +215,11 @@ class Panel(Frozen):
         """How far the decision is remembered: as far as everybody who approved says."""
         everybody = all(one.remember is Remember.TOOL for one in self.counted)
         return Remember.TOOL if self.counted and everybody else Remember.EXACT
+
+    def may_be_remembered(self, *, rejected: bool) -> bool:
+        """Whether nobody of those who approved, or rejected, wants to be asked again."""
+        deciding = self.rejected_by if rejected else (one.actor for one in self.counted)
+        return not any(person.is_among(self.ask_again) for person in deciding)
 
     def members(self, plan: Plan) -> list[tuple[str, tuple[Identity, ...]]]:
         """Whose approval counts only as long as they belong to their stage's chat, stage by stage."""

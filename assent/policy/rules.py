@@ -13,7 +13,7 @@ from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest, Risk
 from assent.contracts.permission import Execution, Fallback, Permission
 from assent.contracts.plan import Plan
-from assent.contracts.policy import Policy, Rule
+from assent.contracts.policy import Override, Policy, Rule
 from assent.contracts.values import Frozen
 from assent.names import AGENT_CALL
 from assent.payload import sha256
@@ -81,6 +81,8 @@ class Effective(Frozen):
     """and who."""
     result_ttl: timedelta | None
     result_fallback: Fallback | None
+    override: int | None = None
+    """The number of the override that stands beside it, if one does."""
     in_doubt: tuple[str, ...] = ()
     """What would have to be known to be sure of it: ids of the requester, the conversation."""
 
@@ -158,8 +160,18 @@ class Rules:
             if trial.applies:
                 return
 
-    def effective(self, manifest: Manifest, asking: Asking) -> Effective:
-        """What holds for a call of this tool. Where rules are in doubt, it must hold whether they apply or not."""
+    def effective(self, manifest: Manifest, asking: Asking, override: Override | None = None) -> Effective:
+        """What holds for a call of this tool. Where rules are in doubt, it must hold whether they apply or not.
+
+        override: what stands beside them for the tool: in the place of its own word, and where a rule says something,
+        the stricter of both holds.
+        """
+        if override is None:
+            return self._effective(manifest, asking)
+        said = manifest.model_copy(update={"permission": override.over(manifest.permission)})
+        return _beside(self._effective(said, asking), override)
+
+    def _effective(self, manifest: Manifest, asking: Asking) -> Effective:
         holds = _declared(manifest)
         doubtful: list[tuple[WrittenRule, Trial]] = []
         for rule, trial in zip(self.rules, self.trials(asking), strict=False):
@@ -255,7 +267,7 @@ def _declared(manifest: Manifest) -> Effective:
         approvers=manifest.approvers,
         risk=manifest.risk,
         ttl=manifest.max_ttl,
-        warnings=(),
+        warnings=manifest.warnings,
         denied=f"the tool {manifest.name!r} lets nobody run it" if denies else None,
         rule=None,
         remember_for=None,
@@ -286,11 +298,19 @@ def _ruled(manifest: Manifest, asking: Asking, rule: WrittenRule, found: Rule) -
             **{name: value for name, value in set_here.items() if value is not None},
             "permission": permission,
             "denied": denied,
-            "warnings": warnings,
+            "warnings": (*declared.warnings, *warnings),
             "in_doubt": in_doubt,
             "rule": found,
         }
     )
+
+
+def _beside(holds: Effective, override: Override) -> Effective:
+    permission, denied = override.beside(holds.permission), holds.denied
+    if override.execution is Execution.DENY:
+        why = f": {override.reason}" if override.reason else ""
+        denied = holds.denied if holds.rule and holds.denied else f"an operator's override does not allow it{why}"
+    return holds.model_copy(update={"permission": permission, "denied": denied, "override": override.n})
 
 
 def _differ(one: Effective, other: Effective) -> bool:

@@ -30,14 +30,14 @@ from assent.contracts.grants import Grant, RevokedKind
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
 from assent.contracts.outcome import Outcome
-from assent.contracts.policy import Policy
+from assent.contracts.policy import NewOverride, Overridden, Override, Policy
 from assent.contracts.quotas import AgentLimits
 from assent.contracts.recall import LateDecision, Recall, RecallKind
 from assent.contracts.request import Request
 from assent.contracts.review import FrozenApproval
 from assent.contracts.ruling import Ruled, Ruling, Settlement
 from assent.contracts.signals import VerdictQuestion, Withdrawal
-from assent.contracts.state import State
+from assent.contracts.state import PendingItem, State
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Surface
 from assent.core.approval import Asked
@@ -112,10 +112,10 @@ class TemporalDoor:
 
     # What waits for people, and what they said once for all
 
-    def inbox(self, actor: Identity, *, thread_id: str | None = None) -> AsyncIterator[State]:
+    def inbox(self, actor: Identity, *, thread_id: str | None = None) -> AsyncIterator[PendingItem]:
         return self._ledger.inbox(actor, lambda waiting: thread_id in (None, waiting.thread_id))
 
-    def visible_inbox(self, actor: Identity, may_see: Callable[[Waiting], bool]) -> AsyncIterator[State]:
+    def visible_inbox(self, actor: Identity, may_see: Callable[[Waiting], bool]) -> AsyncIterator[PendingItem]:
         """The part of an inbox that somebody may see; the rest is not looked at."""
         return self._ledger.inbox(actor, may_see)
 
@@ -146,6 +146,16 @@ class TemporalDoor:
         if revoked is None:
             raise Unavailable("the approvals worker does not know how to revoke; start a newer one and try again")
         return revoked
+
+    async def override(self, wish: NewOverride) -> Overridden:
+        overridden = (await self._talking.recall(Recall(kind=RecallKind.OVERRIDE, override=wish))).overridden
+        if overridden is None:
+            raise Unavailable("the approvals worker knows no overrides; start a newer one and try again")
+        return overridden
+
+    async def overrides(self) -> tuple[Override, ...]:
+        """The overrides in force, by the names of their tools."""
+        return await self._ledger.overrides()
 
     async def policy(self) -> Policy | None:
         """The operator's policy in force, if there is one."""

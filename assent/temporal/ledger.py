@@ -13,15 +13,17 @@ from assent.contracts.grants import Grant
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
 from assent.contracts.outcome import Outcome
-from assent.contracts.policy import Policy
+from assent.contracts.policy import Override, Policy
 from assent.contracts.review import ReviewRecord
 from assent.contracts.ruling import Settlement
-from assent.contracts.state import State
+from assent.contracts.state import PendingItem, PendingType, ResultPreview, State
 from assent.contracts.status import Phase
 from assent.errors import ApprovalInterrupted, ApprovalNotFound, AssentError, LedgerNeeded, Unavailable
 
 _AT_ONCE = 16
 """How many approvals are asked at the same time how they stand."""
+_PREVIEW = 2000
+"""How many bytes of a result an inbox shows."""
 _PAGE = 100
 """How many lines are read at once."""
 
@@ -102,6 +104,10 @@ class TemporalLedger:
         """The operator's policy in force, if there is one."""
         return await self.reader.policy()
 
+    async def overrides(self) -> tuple[Override, ...]:
+        """The overrides in force."""
+        return await self.reader.overrides()
+
     async def grants(self) -> AsyncIterator[Grant]:
         """Every decision that was remembered, also those that no longer count."""
         async for grant in _lines(self.reader.grants):
@@ -109,7 +115,9 @@ class TemporalLedger:
 
     # What waits for people
 
-    async def inbox(self, actor: Identity, may_see: Callable[[Waiting], bool] = _everything) -> AsyncIterator[State]:
+    async def inbox(
+        self, actor: Identity, may_see: Callable[[Waiting], bool] = _everything
+    ) -> AsyncIterator[PendingItem]:
         """What *actor* can decide now, the oldest first.
 
         may_see: of what nobody is told, nobody is asked either.
@@ -122,7 +130,7 @@ class TemporalLedger:
                     case State():
                         answered += 1
                         if found.awaits(actor):
-                            yield found
+                            yield await self._item(found, actor)
                     case ApprovalNotFound() | ApprovalInterrupted():
                         pass  # it has ended since
                     case AssentError():
@@ -132,19 +140,37 @@ class TemporalLedger:
         if unanswered and not answered:
             raise Unavailable("open approvals do not say how they stand: no approvals worker answers. Try again.")
 
+    async def _item(self, state: State, actor: Identity) -> PendingItem:
+        """What waits for somebody; a result with its beginning."""
+        item = PendingItem(**{name: getattr(state, name) for name in State.model_fields})
+        found = await self._released_by(state, actor) if state.type is PendingType.RESULT else None
+        if found is None or state.result_sha256 is None:
+            return item
+        start = await found.read(0, _PREVIEW)
+        result = ResultPreview(
+            preview=start.decode("ascii", "ignore"),
+            truncated=found.size > len(start),
+            size=found.size,
+            sha256=state.result_sha256,
+        )
+        return item.model_copy(update={"result": result})
+
     async def result(self, approval_id: str, actor: Identity) -> Stored | None:
         """The result that waits to be released, for one who may release it; None if none waits for them."""
         try:
             state = await self._ask(approval_id)
         except (ApprovalNotFound, ApprovalInterrupted):
             return None
+        return await self._released_by(state, actor)
+
+    async def _released_by(self, state: State, actor: Identity) -> Stored | None:
         if state.phase is not Phase.REVIEWING or state.awaited is None or not state.awaits(actor):
             return None
         reader = self.reader
         is_asked = reader.is_at_hand  # else whoever answers there has looked
         if is_asked and not state.awaited.asks_member(actor, await reader.chats_of(actor)):
             return None
-        return await reader.result(approval_id, actor=actor)
+        return await reader.result(state.approval_id, actor=actor)
 
 
 async def _lines(page: _Page[_Line]) -> AsyncIterator[_Line]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import warnings
+import itertools
+import warnings as python_warnings
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from enum import StrEnum
@@ -22,7 +23,7 @@ from assent.arguments import schema
 from assent.contracts.approvers import Approvers
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest, Risk
-from assent.contracts.permission import Permission
+from assent.contracts.permission import IN_CAMEL_CASE, Permission
 from assent.contracts.presentation import Presentation, Words, placeholders
 from assent.contracts.values import Frozen, Id
 from assent.errors import InvalidTool
@@ -66,6 +67,12 @@ class ToolResult:
     outcome: ToolOutcome = ToolOutcome.COMPLETED
     content: Any = None
     authorize_url: str | None = None
+    is_error: bool = False
+    """Whether it did not do what it was asked to, and is certain of that: then it counts as failed, not as done."""
+
+    @property
+    def took_effect(self) -> bool:
+        return self.outcome.took_effect and not self.is_error
 
 
 class ProbeAnswer(StrEnum):
@@ -125,6 +132,10 @@ class _Read(NamedTuple):
     summary: Said | None = None
 
 
+Warnings = str | Iterable[str] | Callable[..., str | Iterable[str] | None]
+"""Sentences for whoever decides; or a function that says them of one call's arguments."""
+
+
 class Tool:
     """A registered function. Calling it calls the function, unguarded."""
 
@@ -133,6 +144,7 @@ class Tool:
         function: Callable[..., Any],
         probe: Callable[..., Any] | None,
         read: _Read | None = None,
+        warnings: Warnings = (),
         **declared: Any,
     ) -> None:
         self.function = function
@@ -145,8 +157,12 @@ class Tool:
             presentation=_presentation(read or _Read(), self._model, parameters),
             description=inspect.getdoc(function) or "",
             has_probe=probe is not None,
+            warnings=() if callable(warnings) else sentences(warnings),
+            warns=callable(warnings),
             **declared,
         )
+        known = [parameter.name for parameter in self._parameters]
+        self._warn = _warning_function(warnings, known) if callable(warnings) else None
         unknown = set(self.manifest.sensitive) - {parameter.name for parameter in self._parameters}
         if unknown:
             raise InvalidTool(f"tool {self.name!r}: sensitive names no parameter {sorted(unknown)}")
@@ -171,6 +187,11 @@ class Tool:
         """The call, ready to be made."""
         given = {self._context_name: context} if self._context_name else {}
         return partial(self.function, **arguments, **given)
+
+    def warning(self, arguments: dict[str, Any]) -> Callable[[], Any]:
+        """The question what should be known of a call, ready to be asked."""
+        assert self._warn is not None, "the manifest says that there is a function"
+        return partial(self._warn, arguments)
 
 
 class Registry:
@@ -209,14 +230,16 @@ def tool(
     in_flight: timedelta | None = None,
     asks: timedelta | None = None,
     sensitive: Iterable[str] = (),
+    warnings: Warnings = (),
     max_ttl: timedelta | None = None,
-    permission: Permission | str | None = None,
+    permission: Permission | str | Mapping[str, Any] | None = None,
     require_execution_approval: bool | None = None,
     require_result_approval: bool | None = None,
     title: Said | None = None,
     labels: Mapping[str, Said] | None = None,
     summary: Said | None = None,
     registry: Registry = registry,
+    **in_camel_case: Any,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -234,14 +257,16 @@ def tool(
     in_flight: timedelta | None = None,
     asks: timedelta | None = None,
     sensitive: Iterable[str] = (),
+    warnings: Warnings = (),
     max_ttl: timedelta | None = None,
-    permission: Permission | str | None = None,
+    permission: Permission | str | Mapping[str, Any] | None = None,
     require_execution_approval: bool | None = None,
     require_result_approval: bool | None = None,
     title: Said | None = None,
     labels: Mapping[str, Said] | None = None,
     summary: Said | None = None,
     registry: Registry = registry,
+    **in_camel_case: Any,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Register a function as a tool that runs only with a person's consent.
 
@@ -258,6 +283,8 @@ def tool(
         that; where nothing is said, only once the body is known to have ended.
     asks: how long all questions together may take that the tool asks with `ToolContext.ask`; else it may ask none.
     sensitive: parameters that are never shown in clear.
+    warnings: sentences for whoever decides, shown above the buttons; or a function that gets the arguments it names,
+        or all of them in one parameter of its own, and returns such sentences.
     max_ttl: the longest that an approval of this tool may wait.
     permission: whether a person is asked before it runs and before its result is handed over; by default always, and
         never. The older levels are understood too: "public", "moderate", "sensitive".
@@ -267,7 +294,11 @@ def tool(
     labels: what they read instead of a parameter's name, by that name; `Field(title=…)` counts, too.
     summary: the call in one line, in which `{name}` stands for an argument:
         "Refund {amount} {currency} for order {order}". Without it, telling arguments are picked.
+    in_camel_case: the same in the words of others: executionPolicy, resultApprovalPolicy, requireExecutionApproval,
+        requireResultApproval.
     """
+    if unknown := sorted(set(in_camel_case) - set(IN_CAMEL_CASE)):
+        raise TypeError(f"tool() got an unexpected keyword argument {unknown[0]!r}")
 
     def register(function: Callable[..., Any]) -> Tool:
         chosen = name if name is not None else getattr(function, "__name__", "")
@@ -277,6 +308,7 @@ def tool(
                     function,
                     probe,
                     read=_Read(title, labels or {}, summary),
+                    warnings=warnings,
                     name=_id(chosen, "name"),
                     queue=_id(queue, "queue"),
                     risk=Risk(risk),
@@ -289,7 +321,12 @@ def tool(
                     asks=timedelta(0) if asks is None else _bounded(_positive(asks, "asks", timedelta(0)), attempts),
                     sensitive=tuple(sensitive),
                     max_ttl=max_ttl if max_ttl is None else _positive(max_ttl, "max_ttl", timedelta(0)),
-                    permission=_permission(permission, require_execution_approval, require_result_approval),
+                    permission=_permission(
+                        permission,
+                        require_execution_approval=require_execution_approval,
+                        require_result_approval=require_result_approval,
+                        **in_camel_case,
+                    ),
                 )
             )
         except InvalidTool:
@@ -302,11 +339,50 @@ def tool(
     return register if function is None else register(function)
 
 
-def _permission(said: Permission | str | None, asks: bool | None, reviews: bool | None) -> Permission:
-    given = said.model_dump() if isinstance(said, Permission) else {} if said is None else {"level": said}
-    older = {"require_execution_approval": asks, "require_result_approval": reviews}
+_MOST_WARNINGS, _MOST_CHARACTERS = 20, 500
+
+
+def sentences(said: object) -> tuple[str, ...]:
+    """Warnings as they are shown. Raises ValueError for what is no text, and for more than anybody reads."""
+    given = () if said is None else (said,) if isinstance(said, str) else said
+    if not isinstance(given, Iterable):
+        raise ValueError(f"warnings: sentences, not a {type(said).__name__}")
+    found = []
+    for each in itertools.islice(given, _MOST_WARNINGS + 1):
+        if not isinstance(each, str):
+            raise ValueError(f"warnings: sentences, not a {type(each).__name__}")
+        found.append(" ".join(each.split()))
+    found = [each for each in found if each]
+    if len(found) > _MOST_WARNINGS or any(len(each) > _MOST_CHARACTERS for each in found):
+        raise ValueError(f"warnings: at most {_MOST_WARNINGS}, of {_MOST_CHARACTERS} characters each")
+    if not all(each.isprintable() for each in found):
+        raise ValueError("warnings: they must be printable")
+    return tuple(found)
+
+
+def _warning_function(function: Callable[..., Any], known: list[str]) -> Callable[[dict[str, Any]], Any]:
+    """The function, called with the arguments that it names."""
+    taken = inspect.signature(function).parameters.values()
+    named = [each.name for each in taken if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in taken)
+    others = [each.name for each in taken if each.kind is not each.VAR_KEYWORD and each.name not in known]
+    if len(taken) == 1 and others:
+        return lambda arguments: function(dict(arguments))
+    if others:
+        raise ValueError(f"warnings: the function takes {', '.join(others)}, which the tool does not")
+    return lambda arguments: function(**{k: v for k, v in arguments.items() if takes_all or k in named})
+
+
+def _permission(said: Permission | str | Mapping[str, Any] | None, **older: Any) -> Permission:
+    match said:
+        case Permission():
+            given: Mapping[str, Any] = said.model_dump()
+        case Mapping():
+            given = said
+        case _:
+            given = {} if said is None else {"level": said}
     try:
-        return Permission.model_validate({**given, **older})
+        return Permission.model_validate({**given, **{word: each for word, each in older.items() if each is not None}})
     except ValidationError as error:
         raise ValueError(f"permission: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
 
@@ -377,8 +453,8 @@ class _SchemaOfArguments(GenerateJsonSchema):
 
 
 def _closed_schema(model: type[BaseModel], parameters: list[inspect.Parameter], name: str) -> dict[str, Any]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a default left out is refused below, by name
+    with python_warnings.catch_warnings():
+        python_warnings.simplefilter("ignore")  # a default left out is refused below, by name
         parts = model.model_json_schema(schema_generator=_SchemaOfArguments)
     schema.close(parts)
     schema.check(parts)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from activities.policy import effective_by
+from activities.policy import InForce, effective_by
 from assent.policy import conditions
 from assent.policy.conditions import Condition, Known, NotEvaluable
 from assent.policy.evaluator import Evaluator
@@ -57,7 +57,7 @@ def asking(arguments: dict[str, Any]) -> Asking:
 async def test_others_go_on_meanwhile(evaluator: Evaluator) -> None:
     rules = Rules.parse(rule('execution = "auto"', f"when = '''{SLOW}'''", name="slow"))
     assert rules.may_take_long
-    evaluating = asyncio.ensure_future(effective_by(rules, manifest(), asking(HEAVY)))
+    evaluating = asyncio.ensure_future(effective_by(InForce(0, rules, {}), manifest(), asking(HEAVY)))
     turns = 0
     while not evaluating.done():
         await asyncio.sleep(0.005)

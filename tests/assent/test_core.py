@@ -12,9 +12,11 @@ from assent.contracts.address import Address
 from assent.contracts.decision import Decision, DecisionKind, Stage, VerdictKind
 from assent.contracts.deliver import CardKind, Delivered, Delivery
 from assent.contracts.execute import Report, ReportKind
+from assent.contracts.permission import Execution, Permission
 from assent.contracts.plan import Plan
 from assent.contracts.signals import Withdrawal
 from assent.contracts.status import Status
+from assent.contracts.values import Surface
 from assent.contracts.weigh import Weighed
 from assent.core import Planned, Unplanned
 from tests.support import policies
@@ -265,3 +267,33 @@ def test_nobody_approves_a_call_as_proposed_and_changes_it_at_once(at_noon: date
     assert not approval.wait_is_over
     approval = core.decide(approval, decided(plan, ME, DecisionKind.APPROVE, "again"), at_noon)
     assert verdict_on(approval, "again") is VerdictKind.ACCEPTED
+
+
+@pytest.mark.parametrize(
+    ("surface", "queue"), [("client", "mine"), ("temporal", "mine"), ("feishu", "q"), ("http", "q"), (None, "q")]
+)
+def test_only_who_decides_through_a_trusted_door_says_where_the_call_is_made(
+    at_noon: datetime, surface: str | None, queue: str
+) -> None:
+    plan = a_plan(at_noon, queue="q")
+    said = {"surface": Surface(surface), "dispatch_queue": "mine"} if surface else {}
+    approval = core.decide(opened(plan, at_noon), decided(plan, ME, DecisionKind.APPROVE, **said), at_noon)
+    assert approval.decision is not None
+    assert approval.queue == queue
+
+
+def test_who_wants_to_be_asked_again_narrows_what_others_say(at_noon: datetime) -> None:
+    once = Permission(execution=Execution.ASK_ONCE)
+    plan = a_plan(at_noon, permission=once, remember_for=timedelta(days=1)).model_copy(
+        update={"approvers": people(ME, BEN, threshold=2)}
+    )
+    for first, second, is_remembered in ((True, True, True), (False, True, False), (True, False, False)):
+        approval = opened(plan, at_noon)
+        for number, (actor, persists) in enumerate(((ME, first), (BEN, second))):
+            made = decided(plan, actor, DecisionKind.APPROVE, f"e{number}", persist_decision=persists)
+            approval = core.decide(approval, made, at_noon)
+        assert (core.to_remember(approval, at_noon) is not None) is is_remembered
+    approval = core.decide(
+        opened(plan, at_noon), decided(plan, ME, DecisionKind.REJECT, persist_decision=False), at_noon
+    )
+    assert core.to_remember(approval, at_noon) is None

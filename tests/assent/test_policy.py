@@ -15,7 +15,7 @@ import pytest
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
 from assent.contracts.permission import Execution, Permission
-from assent.contracts.policy import Policy
+from assent.contracts.policy import Override, Policy
 from assent.payload import canonical_payload, sha256
 from assent.policy.conditions import MAX_VALUES, Condition, Known, NotEvaluable
 from assent.policy.file import MAX_BYTES, MAX_RULES, InvalidPolicy
@@ -415,3 +415,35 @@ def test_effective_survives_json() -> None:
     effective = rules.effective(manifest(), asking())
     assert type(effective).model_validate_json(effective.model_dump_json()) == effective
     assert json.loads(effective.model_dump_json())["ttl"] == "PT4H"
+
+
+# Overrides
+
+
+def overriding(**said: Any) -> Override:
+    return Override(n=7, tool="send", since=datetime.now(UTC), once="x", **said)
+
+
+@pytest.mark.parametrize(
+    ("tool_says", "file_says", "override_says", "holds"),
+    [
+        ("ask-always", None, "auto", "auto"),
+        ("auto", None, "ask-always", "ask-always"),
+        ("deny", None, "auto", "deny"),
+        ("ask-always", "auto", "ask-once", "ask-once"),
+        ("auto", "ask-always", "auto", "ask-always"),
+        ("auto", "deny", "auto", "deny"),
+        ("auto", "auto", "deny", "deny"),
+        ("ask-once", "auto", None, "auto"),
+    ],
+)
+def test_an_override_replaces_the_tools_word_and_is_held_against_the_files(
+    tool_says: str, file_says: str | None, override_says: str | None, holds: str
+) -> None:
+    rule = f'execution = "{file_says}"' if file_says else 'risk = "high"'
+    rules = Rules.parse(f'[[rule]]\nname = "all"\n{rule}\n')
+    said = manifest(permission=Permission(execution=Execution(tool_says)))
+    override = overriding(execution=override_says, result="always")
+    effective = rules.effective(said, asking(), override)
+    assert (effective.permission.execution, effective.permission.result) == (holds, "always")
+    assert (effective.denied is not None, effective.override) == (holds == "deny", 7)

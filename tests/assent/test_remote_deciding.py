@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from assent import ApprovalHandle, Assent, Identity, InvalidRequest, NotAllowed, SyncAssent
-from assent.types import State, Unhashable
+from assent.types import PendingItem, State, Unhashable
 from tests.conftest import ME, new_database, open_service
 from tests.support import servers
 from tests.support.simulated_feishu import served
@@ -157,7 +157,15 @@ async def test_delegating_to_nobody_is_invalid(doors: Doors, tmp_path: Path) -> 
 
 async def test_a_result_is_seen_by_who_decides_and_released(doors: Doors, tmp_path: Path) -> None:
     mine, theirs, state = await doors.reviewing(tmp_path, say="fine")
-    assert state.approval_id in [each.approval_id async for each in doors.deciding.inbox(ME)]
+
+    async def listed() -> PendingItem | None:
+        found = [each async for each in doors.deciding.inbox(ME) if isinstance(each, PendingItem)]
+        return next((each for each in found if each.approval_id == state.approval_id), None)
+
+    item = await until(listed)
+    assert item.result is not None
+    assert '"fine"' in item.result.preview
+    assert (item.type, item.result.sha256) == ("result", state.result_sha256)
     assert (await theirs.result(actor=ME))["say"] == "fine"
     on_the_call = await theirs.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
     assert on_the_call.kind == "already_decided"

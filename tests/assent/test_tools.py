@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 import assent
 from assent import Approvers, Identity, InvalidTool, Registry, Tool, ToolContext, tool, types
 from assent.contracts.presentation import Words
+from assent.tools.definition import sentences
 from assent.types import Risk
 
 NAN = float("nan")
@@ -378,6 +379,9 @@ def test_public_names_are_pinned() -> None:
         "MissingExtra",
         "NotFrozen",
         "Option",
+        "Override",
+        "PendingItem",
+        "PendingType",
         "Phase",
         "Progress",
         "QuestionInterrupted",
@@ -385,6 +389,7 @@ def test_public_names_are_pinned() -> None:
         "QuestionState",
         "QuestionStatus",
         "Remember",
+        "ResultPreview",
         "ResultReview",
         "RevokedKind",
         "Risk",
@@ -474,3 +479,31 @@ def test_what_cannot_be_read_is_refused_when_the_tool_is_registered(said: dict[s
 
     with pytest.raises(InvalidTool, match=complaint):
         tool(registry=Registry(), **said)(refund)
+
+
+# Warnings
+
+
+def test_warnings_are_sentences_or_a_function_of_the_arguments() -> None:
+    def pay(amount: int, to: str = "me") -> None: ...
+
+    said = registered(pay, warnings="It costs\nmoney.").manifest
+    assert (said.warnings, said.warns) == (("It costs money.",), False)
+    for function in (
+        lambda amount: f"{amount}!",
+        lambda to, amount: [f"{amount}!"],
+        lambda **arguments: f"{arguments['amount']}!",
+        lambda arguments: (f"{arguments['amount']}!",),
+    ):
+        made = registered(pay, warnings=function)
+        assert (made.manifest.warnings, made.manifest.warns) == ((), True)
+        assert sentences(made.warning({"amount": 7, "to": "you"})()) == ("7!",)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [(["x" * 501], "500 characters"), (["x"] * 21, "at most 20"), ([1], "not a int"), (lambda a, b: "", "takes a, b")],
+)
+def test_warnings_that_cannot_be_shown_are_refused(said: Any, why: str) -> None:
+    with pytest.raises(InvalidTool, match=why):
+        registered(lambda: None, name="x", warnings=said)

@@ -148,6 +148,13 @@ async def test_who_is_in_the_chat_can_change(form_page: FormPage) -> None:
     await form_page.platform.http.put("/api/chats/oc_team/members", json={"members": everybody})
 
 
+async def test_who_ticks_to_be_asked_again_is_not_remembered(form_page: FormPage) -> None:
+    shown = await form_page.card(pending(**ONCE))
+    await shown.get_by_text("Ask me again next time").click()
+    click = await pressed(form_page, shown, "Reject")
+    assert (click.kind, click.persist_decision) == ("reject", False)
+
+
 async def test_remembering_is_a_button_of_its_own(form_page: FormPage) -> None:
     shown = await form_page.card(pending(**ONCE))
     await shown.get_by_role("button", name="Approve, and stop asking about order in this chat for 7 days").click()

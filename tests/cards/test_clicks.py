@@ -23,6 +23,7 @@ from cards import (
     parse_event,
     result_card,
 )
+from tests.support.card_rules import objects
 from tests.support.cards import ARGUMENTS, WORDING, buttons, plan
 from tests.support.hostile_texts import TEXT
 from tests.support.hypothesis_settings import unhurried
@@ -102,6 +103,15 @@ def test_remembering_for_the_whole_tool_is_read_with_the_chat_of_the_click() -> 
     decision = decided(pressed("approve_tool", **ONCE))
     assert (decision.kind, decision.remember, decision.chat_id) == (DecisionKind.APPROVE, Remember.TOOL, "oc_1")
     assert decided(pressed("approve", **ONCE)).remember is None
+
+
+@pytest.mark.parametrize("button", ["approve", "approve_tool", "reject"])
+def test_who_ticks_to_be_asked_again_is_not_remembered(button: str) -> None:
+    shown = json.loads(card(Showing(plan=plan(**ONCE)), WORDING))
+    (box,) = [each for each in objects(shown["body"]) if each.get("tag") == "checker"]
+    assert decided(pressed(button, **ONCE), {box["name"]: True}).persist_decision is False
+    assert decided(pressed(button, **ONCE), {box["name"]: False}).persist_decision is True
+    assert decided(pressed(button, **ONCE)).persist_decision is True
 
 
 def test_somebody_else_is_chosen_within_the_tenant_that_is_known() -> None:

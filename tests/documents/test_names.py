@@ -155,7 +155,7 @@ def test_cards_states_verdicts_and_limits_are_those_of_the_code() -> None:
 
 def test_tool_options_and_limits_are_those_of_the_code() -> None:
     words = TOOLS.read_text()
-    options = inspect.signature(tool).parameters.keys() - {"function", "registry"}
+    options = inspect.signature(tool).parameters.keys() - {"function", "registry", "in_camel_case"}
     assert set(re.findall(r"^\| `(\w+)` \|", words, re.MULTILINE)) == options
     for outcome in tools.ToolOutcome:
         assert outcome.name in section(TOOLS, "How a tool ends")

@@ -329,13 +329,15 @@ async def test_a_call_begins_only_under_the_policy_that_was_looked_at(ledger: Le
     before = await ledger.policy()
     number = before.n if before else 0
     await ledger.put_policy("#", uuid.uuid4().hex, datetime.now(UTC))
-    assert (await ledger.begin(call, running, policy=number)).right is Right.LOOK_AGAIN
-    assert (await ledger.begin(call, running, policy=number + 1)).right is Right.RUN
+    assert (await ledger.begin(call, running, policy=(number, 0))).right is Right.LOOK_AGAIN
+    assert (await ledger.begin(call, running, policy=(number + 1, 0))).right is Right.RUN
     await ledger.put_policy("# newer", uuid.uuid4().hex, datetime.now(UTC))
-    assert (await ledger.begin(call, running, policy=number + 1)).right is Right.RUN, (
+    assert (await ledger.begin(call, running, policy=(number + 1, 0))).right is Right.RUN, (
         "it has begun: the answer was lost"
     )
-    assert (await ledger.begin(call, holder(), policy=number + 1)).right is Right.LOOK_AGAIN, "it would begin again"
+    assert (await ledger.begin(call, holder(), policy=(number + 1, 0))).right is Right.LOOK_AGAIN, (
+        "it would begin again"
+    )
 
 
 async def test_every_attempt_is_on_record(ledger: Ledger) -> None:

@@ -8,14 +8,18 @@ from typing import Any
 
 from assent import ApprovalHandle, Identity, names
 from assent.contracts.inbox import Enquiry
+from assent.contracts.prepare import WarningQuestion
+from assent.engine import PendingApproval
 from assent.names import INBOX_REPLY, inbox_reply_workflow
+from assent.payload import canonical_payload
 from assent.types import State
 from ledger import MessageKind
 from tests.conftest import ME, OPERATOR, Service
 from tests.recording.card_histories import CARD_PATHS, CardPath
 from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, buttons
-from tests.support.tools import CHIEFS, PEOPLE
+from tests.support.tools import CHIEFS, PEOPLE, warned_mark
 from tests.support.waiting import until
+from workers.engine import TemporalApprovalEngine
 
 ConsentPath = Callable[[Service, str], Awaitable[str]]
 CONSENT_PATHS: dict[str, ConsentPath] = {}
@@ -51,6 +55,39 @@ async def reviewed(handle: ApprovalHandle) -> State:
         return state if state.phase == "reviewing" else None
 
     return await until(there)
+
+
+@path
+async def warned(service: Service, directory: str) -> str:
+    """The tool says what to mind before there is a plan."""
+    handle = await ask(service, directory, "warned_mark", amount=11)
+    assert await say(handle, "approve") == "accepted"
+    return await ended(handle)
+
+
+@path
+async def warning(service: Service, directory: str) -> str:
+    question = WarningQuestion(
+        tool=warned_mark.name,
+        queue=warned_mark.manifest.queue,
+        manifest_sha256=warned_mark.manifest.shown_sha256,
+        payload=canonical_payload(warned_mark.name, {"amount": 11, "path": directory, "secret": "x"}),
+    )
+    asked = names.warning_workflow("recorded")
+    await service.client.execute_workflow(names.WARNING, question, id=asked, task_queue=names.APPROVALS_QUEUE)
+    return asked
+
+
+@path
+async def dispatched(service: Service, directory: str) -> str:
+    """Whoever decided makes the call, on a queue that the decision names."""
+    engine = TemporalApprovalEngine(service.client, service.ledger)
+    asked = PendingApproval(
+        approval_id=f"dispatched{directory}", tool_name="their.tool", arguments={"n": 1}, requester=ME
+    )
+    await engine.on_request(asked)
+    assert (await engine.on_decision(asked.approval_id, "approve", dispatch=lambda: "done")).status == "executed"
+    return names.approval_workflow(asked.approval_id)
 
 
 @path

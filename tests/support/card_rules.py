@@ -37,6 +37,7 @@ _PROPERTIES = {
     },
     "select_static": {"tag", "name", "width", "required", "options", "initial_option", "placeholder"},
     "multi_select_static": {"tag", "name", "width", "required", "options", "placeholder"},
+    "checker": {"tag", "name", "checked", "text"},
     "select_person": {"tag", "name", "width", "required", "placeholder"},
 }
 
@@ -77,7 +78,7 @@ def check(text: str) -> dict[str, Any]:
 
 
 def _check_forms(card: dict[str, Any]) -> None:
-    tags = ("button", "input", "form", "select_static", "select_person")
+    tags = ("button", "input", "form", "select_static", "select_person", "checker")
     named = [each["name"] for each in objects(card["body"]) if each.get("tag") in tags]
     assert len(named) == len(set(named))
     at_root = [each for each in card["body"]["elements"] if each["tag"] == "form"]

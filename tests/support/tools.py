@@ -71,6 +71,25 @@ def ends_with(path: str, outcome: ToolOutcome, authorize_url: str | None = None)
     return ToolResult(outcome, {"marks": leave_mark(path)}, authorize_url)
 
 
+def mind(amount: int, secret: str) -> list[str]:
+    """What to mind about a mark that warns."""
+    if amount == 13:
+        raise RuntimeError("unlucky")
+    return [f"{amount} is much, and {secret} is known."] if amount > 10 else []
+
+
+@tool(warnings=mind, sensitive=["secret"])
+def warned_mark(path: str, amount: int = 1, secret: str = "hunter2") -> int:
+    """A mark that says itself what to mind."""
+    return leave_mark(path)
+
+
+@tool(warnings=["It cannot be taken back."])
+def solemn_mark(path: str) -> int:
+    """A mark that always says what to mind."""
+    return leave_mark(path)
+
+
 @tool
 def raises(path: str, size: int = 10, kind: str = "RuntimeError") -> None:
     """Leave a mark, then raise."""

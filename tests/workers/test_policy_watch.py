@@ -16,8 +16,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 import activities.policy
 from activities.policy import PolicyInForce
+from assent.contracts.permission import Execution
 from assent.contracts.plan import Plan
-from assent.contracts.policy import Policy
+from assent.contracts.policy import NewOverride, Override, Policy
 from assent.contracts.request import Request
 from assent.contracts.signals import Withdrawal
 from assent.contracts.values import Surface
@@ -117,7 +118,7 @@ async def watched(ledger: Ledger, temporal: Temporal, file: Path | None) -> Asyn
     watching = asyncio.create_task(policy.keep_policy(ledger, cast("Client", temporal), settings))
     try:
         yield
-        assert not watching.done() or file is None
+        assert not watching.done()
     finally:
         watching.cancel()
 
@@ -173,11 +174,29 @@ async def test_policy_is_in_force_before_the_first_call_and_stays_since_when_it_
 async def test_without_a_file_what_is_in_force_stays_and_that_is_said(
     ledger: Ledger, temporal: Temporal, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await policy.keep_policy(ledger, cast("Client", temporal), Settings(policy=None))
+    async def looked() -> bool:
+        return bool(caplog.records)
+
+    async with watched(ledger, temporal, None):
+        assert await ledger.policy() is None
     assert not caplog.records
     await policy.publish(ledger, Settings(policy=file))
-    await policy.keep_policy(ledger, cast("Client", temporal), Settings(policy=None))
+    async with watched(ledger, temporal, None):
+        await until(looked)
     assert f"the policy {sha256(OPEN)[:12]} stays in force" in caplog.text
+
+
+async def test_what_an_override_denies_ends_with_or_without_a_file(ledger: Ledger, temporal: Temporal) -> None:
+    await ledger.publish([manifest()], datetime.now(UTC))
+    await opened(ledger, "waits")
+    denies = NewOverride(tool="send_mail", execution=Execution.DENY, reason="an incident", once="x")
+
+    async def told() -> bool:
+        return temporal.told == ["approval/waits"]
+
+    async with watched(ledger, temporal, None):
+        await ledger.override(denies, may_loosen=False)
+        await until(told)
 
 
 # While running
@@ -361,6 +380,9 @@ class Counting:
         self.asked += 1
         return self.in_force
 
+    async def overrides(self) -> dict[str, Override]:
+        return {}
+
 
 async def test_policy_in_force_is_read_again_when_it_changed_and_at_most_once_in_a_while(
     monkeypatch: pytest.MonkeyPatch,
@@ -371,27 +393,27 @@ async def test_policy_in_force_is_read_again_when_it_changed_and_at_most_once_in
     ledger = Counting(None)
     current = PolicyInForce(cast("Ledger", ledger))
     monkeypatch.setattr(activities.policy, "FRESH_FOR", 3600.0)
-    assert {rules.names for rules in await asyncio.gather(*(current.rules() for _ in range(20)))} == {()}
+    assert {in_force.rules.names for in_force in await asyncio.gather(*(current.now() for _ in range(20)))} == {()}
     assert ledger.asked == 1
     monkeypatch.setattr(activities.policy, "FRESH_FOR", 0.0)
     current = PolicyInForce(cast("Ledger", ledger))
     ledger.in_force = published(OPEN)
-    first = await current.rules()
+    first = (await current.now()).rules
     assert first.names == ("reading",)
-    assert await current.rules() is first
+    assert (await current.now()).rules is first
     ledger.in_force = published(SHUT)
-    assert (await current.rules()).names == ("closing",)
+    assert (await current.now()).rules.names == ("closing",)
     ledger.in_force = Policy(text=OPEN, sha256=sha256("another"), since=datetime.now(UTC))
     with pytest.raises(InvalidPolicy):
-        await current.rules()
+        await current.now()
     ledger.in_force = published("")
-    assert (await current.rules()).names == ()
+    assert (await current.now()).rules.names == ()
 
 
 async def test_policy_in_the_ledger_is_that_of_every_worker(ledger: Ledger, file: Path) -> None:
     one, other = PolicyInForce(ledger), PolicyInForce(ledger)
     await policy.publish(ledger, Settings(policy=file))
-    assert (await one.rules()).sha256 == (await other.rules()).sha256 == sha256(OPEN)
+    assert (await one.now()).rules.sha256 == (await other.now()).rules.sha256 == sha256(OPEN)
 
 
 # In a whole service

@@ -10,7 +10,7 @@ from temporalio.worker import Worker
 
 from activities.tools import ToolActivities
 from assent import Identity, Permission
-from assent.errors import InvalidTool
+from assent.errors import InvalidTool, NotAllowed
 from assent.tools.definition import Registry, registry, tool
 from assent.types import Execution, ResultReview
 from tests.conftest import ME, OPERATOR, Service
@@ -40,6 +40,49 @@ def test_the_older_words_mean_what_they_meant() -> None:
     assert permissions["both"] == Permission(execution=Execution.AUTO, result=ResultReview.ALWAYS)
     with pytest.raises(InvalidTool, match="public, moderate or sensitive"):
         tool(name="x", permission="secret", registry=own)(lambda: None)
+
+
+def test_the_words_of_others_mean_the_same() -> None:
+    own = Registry()
+    strict = Permission(execution=Execution.ASK_ONCE, result=ResultReview.ALWAYS)
+    words = {"executionPolicy": "ask-once", "resultApprovalPolicy": "always"}
+    assert Permission.model_validate(words) == strict
+    assert Permission.model_validate({"requireResultApproval": True, "execution": "ask-once"}) == strict
+    assert tool(name="a", permission=words, registry=own)(lambda: None).manifest.permission == strict
+    made = tool(name="b", executionPolicy="ask-once", requireResultApproval=True, registry=own)(lambda: None)
+    assert made.manifest.permission == strict
+    free = tool(name="c", requireExecutionApproval=False, registry=own)(lambda: None)
+    assert free.manifest.permission == Permission(execution=Execution.AUTO)
+    with pytest.raises(InvalidTool, match="say it once"):
+        tool(name="d", requireResultApproval=True, require_result_approval=True, registry=own)(lambda: None)
+    with pytest.raises(TypeError, match="executionPolice"):
+        tool(name="e", executionPolice="auto", registry=own)(lambda: None)
+
+
+async def test_an_override_holds_for_a_while_and_only_operators_loosen(service: Service, tmp_path: Path) -> None:
+    arguments, policy = {"path": str(tmp_path / "m")}, service.gate.policy
+    with pytest.raises(NotAllowed, match="only operators"):
+        await policy.override("mark", execution="auto", actor=ME)
+    made = await policy.override("mark", execution="auto", until=timedelta(hours=1), actor=OPERATOR)
+    try:
+        assert made in await policy.overrides()
+        outcome = await service.gate.call("mark", arguments, requester=ME)
+        assert (outcome.status, outcome.decided_by) == ("executed", None)
+        asked = await service.gate.request("mark.other", arguments, requester=ME)
+        await asked.state()
+        await policy.override("mark.other", execution="deny", reason="an incident")
+        stopped = await service.decided(asked)
+        assert (stopped.status, marks(tmp_path / "m")) == ("failed", 1)
+        denied = await service.gate.call("mark.other", arguments, requester=ME)
+        assert (denied.status, denied.reason) == ("rejected", "an operator's override does not allow it: an incident")
+        (entry,) = [each for each in await service.ledger.entries(denied.approval_id) if each.event == "deny"]
+        assert entry.override is not None
+    finally:
+        await policy.override("mark")
+        await policy.override("mark.other", actor=OPERATOR)
+    again = await service.gate.request("mark", arguments, requester=ME)
+    assert (await again.state()).phase == "pending"
+    await again.cancel()
 
 
 async def test_auto_runs_without_asking(service: Service, tmp_path: Path) -> None:
@@ -124,6 +167,37 @@ async def test_a_rejection_is_remembered_too(service: Service, tmp_path: Path) -
     again = await service.gate.call("ask_once", arguments, requester=ME)
     assert (again.status, again.reason, marks(tmp_path / "m")) == ("rejected", "never this", 0)
     assert again.grant_id is not None
+
+
+@pytest.mark.parametrize("kind", ["approve", "reject"])
+async def test_who_wants_to_be_asked_again_is(service: Service, tmp_path: Path, kind: str) -> None:
+    arguments = {"path": str(tmp_path / "m")}
+    for _ in range(2):
+        handle = await service.gate.request("ask_once", arguments, requester=ME)
+        verdict = await said(handle, ME, kind, persist_decision=False)
+        assert verdict.kind == "accepted"
+        assert (await handle.outcome()).grant_id is None
+    assert [entry.persist_decision for entry in await service.ledger.entries(handle.id)] == [
+        *(None, False),
+        *([None] if kind == "approve" else []),
+    ]
+
+
+async def test_one_of_several_who_wants_to_be_asked_again_is_enough(service: Service, tmp_path: Path) -> None:
+    rules = f"""
+[[rule]]
+name = "two"
+tools = ["ask_once"]
+approvers = {{ people = ["{ME}", "{OPERATOR}"], threshold = 2 }}
+"""
+    arguments = {"path": str(tmp_path / "m")}
+    async with service.policy(rules):
+        for persists in (False, True):
+            handle = await service.gate.request("ask_once", arguments, requester=ME)
+            await said(handle, ME, persist_decision=persists)
+            await said(handle, OPERATOR)
+            assert (await handle.outcome()).grant_id is None
+        assert (await service.gate.call("ask_once", arguments, requester=ME)).grant_id is not None
 
 
 async def test_a_revoked_grant_lets_nothing_through(service: Service, tmp_path: Path) -> None:

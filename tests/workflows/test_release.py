@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assent import ApprovalHandle, Identity
-from assent.types import State, Verdict
+from assent.types import PendingItem, State, Verdict
 from tests.conftest import ME, OPERATOR, Service
 from tests.support.tools import marks
 from tests.support.waiting import until
@@ -45,6 +46,41 @@ async def test_a_released_result_is_the_tools_own(service: Service, tmp_path: Pa
     assert not await service.ledger.verify()
 
 
+async def listed(service: Service, handle: ApprovalHandle, actor: Identity = ME) -> PendingItem | None:
+    waiting = [one async for one in service.gate.inbox(actor) if isinstance(one, PendingItem)]
+    return next((each for each in waiting if each.approval_id == handle.id), None)
+
+
+async def test_a_pending_item_tells_what_waits_and_the_result_only_to_who_may_release_it(
+    service: Service, tmp_path: Path
+) -> None:
+    arguments = {"path": str(tmp_path / "m"), "say": "x" * 3000}
+    asked = await service.gate.request("looked_at", arguments, requester=ME)
+    await asked.state()
+    item = await until(lambda: listed(service, asked))
+    assert (item.type, item.result) == ("execution", None)
+    assert item.arguments is not None
+    assert item.arguments.items() >= arguments.items()
+    assert item.definition is not None
+    assert item.definition.parameters["properties"].keys() >= {"path", "say"}
+    assert item.description == item.definition.description != ""
+    assert item.created_at is not None
+    assert item.created_at < datetime.now(UTC)
+    handle, state = await ran(service, "looked_at", arguments)
+    item = await until(lambda: listed(service, handle))
+    assert (item.type, state.type) == ("result", "result")
+    assert item.result is not None
+    assert item.result.truncated
+    assert item.result.size > 3000
+    assert item.result.preview.startswith('{"marks": 1') or item.result.preview.startswith('{"marks":1')
+    assert item.result.sha256 == state.result_sha256
+    assert "result" not in state.model_dump()
+    assert await listed(service, handle, STRANGER) is None
+    await about_result(handle, state, "reject")
+    await asked.cancel()
+    assert (await handle.state()).type is None
+
+
 async def test_a_withheld_result_is_withheld_from_every_way_of_reading_it(service: Service, tmp_path: Path) -> None:
     arguments = {"path": str(tmp_path / "m"), "say": "a private matter"}
     scope = f"scope-{tmp_path.name}"
@@ -63,7 +99,11 @@ async def test_a_withheld_result_is_withheld_from_every_way_of_reading_it(servic
     read = [outcome, meanwhile, later, await handle.content(), await twin.content(), await handle.state()]
     read += [(await service.gate.approval(handle.id).outcome())]
     for each in read:
-        text = each.model_dump_json(exclude={"payload"}) if hasattr(each, "model_dump_json") else json.dumps(each)
+        text = (
+            each.model_dump_json(exclude={"payload", "arguments"})
+            if hasattr(each, "model_dump_json")
+            else json.dumps(each)
+        )
         assert "a private matter" not in text
     assert await service.ledger.content(handle.id) is None
     assert "withhold" in await service.events(handle.id)

@@ -1,0 +1,75 @@
+"""A builder of the operator's own, which frames our cards. What it does wrong costs the frame, never the card."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from typing import Any
+
+from assent.masking import MASK, Mask
+from assent.payload import argument_values
+from cards.endings import state_of
+from cards.frames import CardFrame, in_frame
+from cards.showing import Showing
+
+GROUP = "assent.card_builders"
+"""Where a package names functions that frame cards."""
+_WITHIN = 1.0
+_log = logging.getLogger(__name__)
+
+
+class CardBuilder:
+    """A function from what a card is about to its frame."""
+
+    def __init__(self, build: Callable[[dict[str, Any]], Any]) -> None:
+        self._build = build
+
+    @classmethod
+    def load(cls, name: str) -> CardBuilder | None:
+        """The function that an entry point of ours names, or `module:function`; None for no name. Raises ValueError."""
+        if not name:
+            return None
+        found = next(iter(entry_points(group=GROUP, name=name)), None)
+        try:
+            if found is not None:
+                build = found.load()
+            else:
+                module, _, attribute = name.partition(":")
+                build = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError, ValueError) as error:
+            raise ValueError(f"{name} is neither an entry point of {GROUP} nor module:function ({error})") from None
+        if not callable(build):
+            raise ValueError(f"{name} is no function")
+        return cls(build)
+
+    async def framed(self, card: str, showing: Showing) -> str:
+        """The card in its frame; as it is, where there is none."""
+        try:
+            async with asyncio.timeout(_WITHIN):
+                made = await asyncio.to_thread(self._build, _about(showing))
+            return in_frame(card, CardFrame.model_validate(made)) if made is not None else card
+        except Exception as error:
+            _log.warning("a card goes out without its frame: %s", type(error).__name__)
+            return card
+
+
+def _about(showing: Showing) -> dict[str, Any]:
+    """What a builder may know: what people are shown."""
+    plan, mask = showing.plan, Mask.of(showing.plan)
+    arguments = argument_values(plan.payload)
+    return {
+        "approval_id": plan.approval_id,
+        "state": state_of(showing),
+        "tool": plan.tool,
+        "description": plan.description,
+        "arguments": {name: MASK if name in plan.sensitive else mask.value(value) for name, value in arguments.items()},
+        "requester": str(plan.requester),
+        "reason": mask.text(plan.request_reason) if plan.request_reason else None,
+        "risk": plan.risk.value,
+        "deadline": plan.deadline.isoformat(),
+        "asked_by": plan.asked_by,
+        "reminder": showing.reminder,
+    }

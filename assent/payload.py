@@ -88,10 +88,13 @@ def sha256(text: str | bytes) -> str:
     return hashlib.sha256(text.encode() if isinstance(text, str) else text).hexdigest()
 
 
+CALLERS_SCOPE = "caller:"
+
+
 def scope_of(*, approval_id: str, message_id: str | None, scope: str | None) -> str:
     """Within what the same call runs once: what the caller says, else one message, else one approval."""
     if scope is not None:
-        return f"caller:{scope}"
+        return f"{CALLERS_SCOPE}{scope}"
     return f"message:{message_id}" if message_id is not None else f"approval:{approval_id}"
 
 

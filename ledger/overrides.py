@@ -38,9 +38,8 @@ async def put(connection: Connection, wish: NewOverride, *, may_loosen: bool) ->
     manifest, last = await catalogues.manifest_of(connection, wish.tool), await _of_tool(connection, wish.tool, now)
     n, head = await _last(connection)
     until = now + wish.until if isinstance(wish.until, timedelta) else wish.until
-    made = Override(
-        n=n + 1, since=now, until=until, **wish.model_dump(include=set(Override.model_fields) - {"n", "since", "until"})
-    )
+    said = wish.model_dump(include=set(Override.model_fields) - {"n", "since", "until", "by_operator"})
+    made = Override(n=n + 1, since=now, until=until, by_operator=may_loosen, **said)
     if not may_loosen and _loosens(made, last, manifest):
         return Overridden(kind=OverrideKind.FORBIDDEN, override=last)
     body = canonical_json(made.model_dump(mode="json")).decode()
@@ -55,12 +54,21 @@ def _told(made: Override) -> Overridden:
 
 
 def _loosens(made: Override, last: Override | None, manifest: Manifest | None) -> bool:
-    """Whether less is asked for than now; of a tool that nobody has published, nobody can say."""
+    """Whether it asks for less than the tool, or now or later for less than the override in whose place it comes.
+
+    Of a tool that nobody has published, nobody can say.
+    """
     if manifest is None:
         return True
-    now = last.over(manifest.permission) if last else manifest.permission
-    then = made.over(manifest.permission)
-    return _is_below(then, now)
+    own = manifest.permission
+    wished = made.model_copy(update={"by_operator": True}).over(own)
+    if _is_below(wished, own):
+        return True
+    if last is None:
+        return False
+    now = last.over(own)
+    ends_before = made.until is not None and (last.until is None or made.until < last.until)
+    return _is_below(wished, now) or (ends_before and _is_below(own, now))
 
 
 def _is_below(one: Permission, other: Permission) -> bool:

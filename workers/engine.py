@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import inspect
 import logging
@@ -10,8 +11,9 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Literal
-from uuid import uuid4
+from weakref import WeakValueDictionary
 
+from pydantic import ValidationError
 from temporalio.client import Client
 from temporalio.worker import Worker
 
@@ -19,7 +21,7 @@ from activities.tools import ToolActivities
 from assent import strict_json
 from assent.client.handle import ApprovalHandle
 from assent.contracts.approvers import Approvers
-from assent.contracts.decision import Decision, DecisionKind, Verdict, VerdictKind
+from assent.contracts.decision import Decision, DecisionKind, VerdictKind
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest, Risk
 from assent.contracts.outcome import Outcome
@@ -39,6 +41,7 @@ from assent.engine import (
 )
 from assent.errors import ApprovalNotFound, InvalidRequest, Unavailable
 from assent.files import SharedFile
+from assent.payload import CALLERS_SCOPE
 from assent.temporal.door import TemporalDoor
 from assent.tools.definition import Registry, Tool, ToolContext, ToolOutcome, ToolResult
 from ledger import Ledger, Reader
@@ -69,6 +72,7 @@ _REFUSED = {
     VerdictKind.EXPIRED: EngineStatus.EXPIRED,
     VerdictKind.MISSING: EngineStatus.MISSING,
     VerdictKind.FORBIDDEN: EngineStatus.FORBIDDEN,
+    VerdictKind.INVALID: EngineStatus.FAILED,
 }
 _EVENTS = {
     EngineStatus.EXECUTED: "execute",
@@ -143,8 +147,19 @@ class TemporalApprovalEngine:
 
     async def on_cancel(self, approval_id: str) -> None:
         """Withdraw the request; of what does not exist, or is decided, nothing changes."""
-        await self._handle(approval_id).cancel("withdrawn", actor=self._actor)
-        self._tell("cancel", approval_id, self._pending.pop(approval_id, None))
+        handle, approval = self._handle(approval_id), self._pending.get(approval_id)
+        try:
+            state = await handle.state()
+            if state.phase not in (Phase.PREPARING, Phase.PENDING) or await self._foreign(state):
+                return
+            approval = approval or await self._asked(state)
+        except ApprovalNotFound:
+            return
+        except Unavailable:
+            pass  # nobody says how it stands: that it is withdrawn is kept until somebody can
+        await handle.cancel("withdrawn", actor=self._actor)
+        self._pending.pop(approval_id, None)
+        self._tell("cancel", approval_id, approval)
 
     async def on_decision(
         self,
@@ -155,64 +170,89 @@ class TemporalApprovalEngine:
         dispatch: Dispatch,
     ) -> EngineOutcome:
         """Hand over what a person decided. An approval waits for its outcome; a decision made again gets the same."""
-        kind = DecisionKind(decision)
-        if kind not in (DecisionKind.APPROVE, DecisionKind.REJECT):
+        if decision not in ("approve", "reject"):
             raise InvalidRequest("decision: approve or reject")
+        handle = self._handle(approval_id)
         try:
-            state = await self._handle(approval_id).state()
+            state = await handle.state()
         except ApprovalNotFound:
             return self._refused(approval_id, EngineStatus.MISSING)
         if state.phase is Phase.PREPARING:
             raise Unavailable("no approvals worker has looked at the request yet; it is kept: decide again in a while")
-        approval = self._pending.get(approval_id) or _pending(state)
-        made = self._decision(state, kind, expected_payload_sha256 or state.payload_sha256)
-        if kind is DecisionKind.REJECT or state.phase is Phase.CLOSED:
-            return await self._decided(approval, made, None)
+        if await self._foreign(state):
+            return self._refused(approval_id, EngineStatus.MISSING)
+        seen = state.payload_sha256 if expected_payload_sha256 is None else expected_payload_sha256
+        try:
+            made = self._decision(state, DecisionKind(decision), seen)
+        except ValidationError:  # what is no hash is not ours
+            return self._refused(approval_id, EngineStatus.TAMPERED)
+        verdict = await handle.submit(made)
+        while verdict.kind is VerdictKind.RECEIVED:  # whose call is made depends on it, so nothing is made before
+            verdict = await handle.submit(made)
+        if (refused := _REFUSED.get(verdict.kind)) is not None:
+            return self._refused(approval_id, refused, verdict.reason)
+        approval = await self._asked(state)
+        if state.phase is not Phase.CLOSED:
+            self._tell("confirm", approval_id, approval, event_id=made.event_id)
         run = _Run(dispatch, approval)
-        async with self._serving(made.dispatch_queue or _QUEUE, approval.tool_name, run):
-            return await self._decided(approval, made, run)
+        outcome = await self._outcome(made, approval, run)
+        told = self._told(outcome, await handle.content() if outcome.truncated else outcome.content, run)
+        await self._mirror(approval, outcome, told)
+        self._pending.pop(approval_id, None)
+        return told
 
     # A decision
 
     def _decision(self, state: State, kind: DecisionKind, seen: str | None) -> Decision:
-        """The same decision is the same event, whichever process makes it."""
+        """The same decision is the same event, whichever process makes it, and gets the same verdict."""
         actor = self._actor or state.requester
         named = f"{state.approval_id}\n{kind}\n{seen}\n{actor}"
         queue = f"{_QUEUE}/{hashlib.sha256(state.approval_id.encode()).hexdigest()}"
+        event = hashlib.sha256(named.encode()).hexdigest()
         return Decision(
             approval_id=state.approval_id,
             kind=kind,
             payload_sha256=seen,
             actor=actor,
-            event_id=f"engine:{hashlib.sha256(named.encode()).hexdigest()}",
-            delivery_id=uuid4().hex,
+            event_id=f"engine:{event}",
+            delivery_id=event,
             received_at=datetime.now(UTC),
             surface=Surface.CLIENT,
             dispatch_queue=queue if kind is DecisionKind.APPROVE else None,
         )
 
-    async def _decided(self, approval: PendingApproval, made: Decision, run: _Run | None) -> EngineOutcome:
-        handle = self._handle(approval.approval_id)
-        verdict = await handle.submit(made)
-        if (refused := self._refusal(verdict, made)) is not None:
-            return self._refused(approval.approval_id, refused, verdict.reason)
-        if verdict.kind is VerdictKind.ACCEPTED:
-            self._tell("confirm", approval.approval_id, approval, event_id=made.event_id)
-        outcome = await self._door.outcome(approval.approval_id)
-        told = self._told(outcome, await handle.content() if outcome.truncated else outcome.content, run)
-        await self._mirror(approval, outcome, told)
-        self._pending.pop(approval.approval_id, None)
-        return told
+    async def _outcome(self, made: Decision, approval: PendingApproval, run: _Run) -> Outcome:
+        """How it ends. Of a decision that stands, the call is made here meanwhile; of any other it never is."""
+        if made.dispatch_queue is None:
+            return await self._door.outcome(approval.approval_id)
+        async with _alone(made.dispatch_queue), self._serving(made.dispatch_queue, approval.tool_name, run):
+            return await self._door.outcome(approval.approval_id)
 
-    def _refusal(self, verdict: Verdict, made: Decision) -> EngineStatus | None:
-        """Why the decision changed nothing, if it did not."""
-        if verdict.kind is VerdictKind.INVALID:
-            return EngineStatus.FAILED
-        return _REFUSED.get(verdict.kind)
+    async def _foreign(self, state: State) -> bool:
+        """Whether it was not asked for through an engine: then tools of the service make its call."""
+        plan = await self._ledger.plan(state.approval_id)
+        return plan is not None and plan.queue != _QUEUE
 
-    def _told(self, outcome: Outcome, content: Any, run: _Run | None) -> EngineOutcome:
+    async def _asked(self, state: State) -> PendingApproval:
+        """What was asked for, whichever process it was told to."""
+        if (known := self._pending.get(state.approval_id)) is not None:
+            return known
+        plan, entries = await self._ledger.plan(state.approval_id), await self._ledger.entries(state.approval_id)
+        proposal = entries[0] if entries else None
+        return PendingApproval(
+            approval_id=state.approval_id,
+            tool_name=state.tool,
+            arguments=state.arguments or {},
+            payload_sha256=state.payload_sha256,
+            idempotency_key=_callers_key(plan.scope_key, plan.payload_sha256, self._namespace) if plan else None,
+            created_message_id=proposal.proposal_message_id if proposal else None,
+            created_event_id=proposal.proposal_event_id if proposal else None,
+            requester=state.requester,
+        )
+
+    def _told(self, outcome: Outcome, content: Any, run: _Run) -> EngineOutcome:
         status = EngineStatus(outcome.status.value)
-        if status is EngineStatus.EXECUTED and (run is None or not run.has_begun):
+        if status is EngineStatus.EXECUTED and not run.has_begun:
             status = EngineStatus.REPLAYED
         is_error = status not in (EngineStatus.EXECUTED, EngineStatus.REPLAYED)
         is_own = outcome.status is Status.FAILED and content is not None
@@ -331,7 +371,8 @@ class _Run:
     def __call__(self, arguments: dict[str, Any]) -> Any:
         """Make the call: in a thread, where what it returns is not to be awaited."""
         self.has_begun = True
-        given = {2: (self._approval.tool_name, arguments), 1: (self._approval,), 0: ()}
+        shown = self._approval.model_copy(update={"arguments": arguments})  # others may have changed theirs since
+        given = {2: (shown.tool_name, arguments), 1: (shown,), 0: ()}
         try:
             made = self._dispatch(*given[_taken(self._dispatch)])
         except NotStarted as error:
@@ -379,12 +420,19 @@ class _OwnTool(Tool):
         return partial(self._run, arguments)
 
 
-def _pending(state: State) -> PendingApproval:
-    """What a process that was not asked knows of an approval."""
-    return PendingApproval(
-        approval_id=state.approval_id,
-        tool_name=state.tool,
-        arguments=state.arguments or {},
-        payload_sha256=state.payload_sha256,
-        requester=state.requester,
-    )
+_ALONE: WeakValueDictionary[tuple[int, str], asyncio.Lock] = WeakValueDictionary()
+
+
+@asynccontextmanager
+async def _alone(queue: str) -> AsyncIterator[None]:
+    """Serve a queue once at a time: a person who clicks twice has two decisions, and Temporal knows one worker."""
+    lock = _ALONE.setdefault((id(asyncio.get_running_loop()), queue), asyncio.Lock())
+    async with lock:
+        yield
+
+
+def _callers_key(scope_key: str, payload_sha256: str, namespace: str) -> str | None:
+    """The key that the caller gave, if it gave one."""
+    scope = scope_key.removesuffix(f":{payload_sha256}").removeprefix(f"{namespace}:")
+    given = scope.removeprefix(CALLERS_SCOPE)
+    return given if given != scope else None

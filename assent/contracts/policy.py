@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, Field
 
 from assent.contracts.identity import Identity
 from assent.contracts.permission import Execution, Permission, ResultReview
@@ -30,13 +31,16 @@ class Policy(Frozen):
     since: datetime
 
 
+_Lasting = Annotated[timedelta, Field(gt=timedelta(0), le=timedelta(days=3650))]
+
+
 class NewOverride(Frozen):
     """What somebody wants to hold for a tool for a while; neither word: that nothing but the file and the tool does."""
 
     tool: Id
     execution: Execution | None = None
     result: ResultReview | None = None
-    until: AwareDatetime | timedelta | None = None
+    until: AwareDatetime | _Lasting | None = None
     """Until when, or for how long from when it is put in force; None: until another takes its place."""
     actor: Identity | None = None
     """Who wants it."""
@@ -61,16 +65,20 @@ class Override(Frozen):
     surface: Surface = Surface.CLIENT
     since: datetime
     once: str
+    by_operator: bool = False
+    """Whether an operator wants it: only then it may ask for less than the tool, whatever the tool says by then."""
 
     def over(self, said: Permission) -> Permission:
         """A tool's own word, replaced by this; what is denied stays denied."""
+        if not self.by_operator:
+            return self.beside(said)
         denies = said.execution is Execution.DENY
         return Permission(
             execution=said.execution if denies else self.execution or said.execution, result=self.result or said.result
         )
 
     def beside(self, said: Permission) -> Permission:
-        """The stricter of this and what the file says."""
+        """The stricter of this and what the file, or the tool, says."""
         executions, results = (said.execution, self.execution), (said.result, self.result)
         return Permission(
             execution=max((each for each in executions if each), key=lambda each: each.strictness),

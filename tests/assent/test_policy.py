@@ -421,7 +421,7 @@ def test_effective_survives_json() -> None:
 
 
 def overriding(**said: Any) -> Override:
-    return Override(n=7, tool="send", since=datetime.now(UTC), once="x", **said)
+    return Override(n=7, tool="send", since=datetime.now(UTC), once="x", by_operator=True, **said)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from sqlalchemy import text
 
 from assent import Identity
 from assent.contracts.execute import ToolCall
+from assent.contracts.permission import Permission
 from assent.contracts.policy import NewOverride, OverrideKind
 from assent.types import Execution, ResultReview
 from ledger import Ledger, Right
@@ -64,6 +65,39 @@ async def test_only_who_may_loosens(ledger: Ledger) -> None:
     assert (await ledger.override(free, may_loosen=True)).kind is OverrideKind.IN_FORCE
     back = await ledger.override(wish(), may_loosen=False)
     assert back.kind is OverrideKind.ENDED, "ending what loosens asks for more"
+
+
+@pytest.mark.parametrize("ending", [timedelta(seconds=1), datetime(2020, 1, 1, tzinfo=UTC)])
+async def test_who_may_not_loosen_lets_no_stricter_one_end_sooner(ledger: Ledger, ending: timedelta | datetime) -> None:
+    strict = (await ledger.override(wish(execution=Execution.DENY, until=timedelta(hours=2)), may_loosen=True)).override
+    sooner = await ledger.override(wish(execution=Execution.DENY, until=ending), may_loosen=False)
+    assert (sooner.kind, await ledger.overrides()) == (OverrideKind.FORBIDDEN, {"mark": strict})
+    longer = await ledger.override(wish(execution=Execution.DENY, until=timedelta(hours=3)), may_loosen=False)
+    assert longer.kind is OverrideKind.IN_FORCE
+
+
+async def test_who_may_not_loosen_lets_nothing_looser_last(ledger: Ledger) -> None:
+    loose = (await ledger.override(wish(execution=Execution.AUTO, until=timedelta(hours=2)), may_loosen=True)).override
+    for longer in (wish(execution=Execution.AUTO), wish(execution=Execution.ASK_ONCE)):
+        assert (await ledger.override(longer, may_loosen=False)).kind is OverrideKind.FORBIDDEN
+    assert await ledger.overrides() == {"mark": loose}
+
+
+async def test_who_may_not_loosen_never_has_for_a_tool_that_becomes_stricter(ledger: Ledger) -> None:
+    free = tools.mark.manifest.model_copy(update={"permission": Permission(execution=Execution.AUTO)})
+    await ledger.publish([free], datetime.now(UTC))
+    for may_loosen, held in ((False, Execution.ASK_ALWAYS), (True, Execution.ASK_ONCE)):
+        made = (await ledger.override(wish(execution=Execution.ASK_ONCE), may_loosen=may_loosen)).override
+        assert made is not None
+        assert made.over(free.permission).execution is Execution.ASK_ONCE
+        assert made.over(Permission(execution=Execution.ASK_ALWAYS)).execution is held
+        assert made.over(Permission(execution=Execution.DENY)).execution is Execution.DENY
+
+
+@pytest.mark.parametrize("lasting", [timedelta(0), timedelta(seconds=-1), timedelta.max])
+def test_it_lasts_as_long_as_can_be_said(lasting: timedelta) -> None:
+    with pytest.raises(ValueError, match="until"):
+        wish(execution=Execution.DENY, until=lasting)
 
 
 async def test_the_same_wish_twice_is_one(ledger: Ledger) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from assent import Identity, InvalidRequest, ToolOutcome, ToolResult
+from assent.contracts.decision import DecisionKind
 from assent.engine import (
     ApprovalEngine,
     EngineOutcome,
@@ -171,6 +172,89 @@ async def test_a_caller_that_died_decides_again(
     assert await caller.wait() == -9
     outcome = await engine.on_decision(asked.approval_id, "approve", dispatch=dispatch)
     assert (outcome.status, marks(tmp_path / "m")) == (status, ran)
+
+
+async def test_who_clicks_thrice_at_once_has_one_call_and_is_told_the_same(service: Service, tmp_path: Path) -> None:
+    asked = pending(tmp_path / "m")
+    engines = [TemporalApprovalEngine(service.client, service.ledger) for _ in range(2)]
+    await engines[0].on_request(asked)
+    outcomes = await asyncio.gather(
+        *(each.on_decision(asked.approval_id, "approve", dispatch=dispatch) for each in (*engines, engines[0]))
+    )
+    assert sorted(each.status for each in outcomes) == ["executed", "replayed", "replayed"]
+    assert {each.content["marks"] for each in outcomes} == {1}
+    assert marks(tmp_path / "m") == 1
+
+
+async def test_only_a_decision_that_stands_makes_the_call(service: Service, tmp_path: Path) -> None:
+    """A caller died right after its decision was heard: its call waits, and whoever is refused must not make it."""
+    asked = pending(tmp_path / "m")
+    engine = TemporalApprovalEngine(service.client, service.ledger)
+    await engine.on_request(asked)
+    handle = service.gate.approval(asked.approval_id)
+    made = engine._decision(await handle.state(), DecisionKind.APPROVE, asked.payload_sha256)
+    assert (await handle.submit(made)).kind == "accepted"
+    stranger = TemporalApprovalEngine(service.client, service.ledger, actor=STRANGER)
+    for _ in range(2):
+        other = await engine.on_decision(
+            asked.approval_id, "approve", expected_payload_sha256="0" * 64, dispatch=dispatch
+        )
+        foreign = await stranger.on_decision(asked.approval_id, "approve", dispatch=dispatch)
+        assert (other.status, foreign.is_error, marks(tmp_path / "m")) == ("tampered", True, 0)
+    mine = await engine.on_decision(asked.approval_id, "approve", dispatch=dispatch)
+    assert (mine.status, marks(tmp_path / "m")) == ("executed", 1)
+
+
+async def test_whoever_is_refused_is_told_so_each_time(service: Service, tmp_path: Path) -> None:
+    asked = pending(tmp_path / "m")
+    engine = TemporalApprovalEngine(service.client, service.ledger)
+    stranger = TemporalApprovalEngine(service.client, service.ledger, actor=STRANGER)
+    await engine.on_request(asked)
+    for _ in range(2):
+        for no_hash in ("0" * 64, ""):
+            other = await engine.on_decision(
+                asked.approval_id, "approve", expected_payload_sha256=no_hash, dispatch=dispatch
+            )
+            assert other.status == "tampered"
+        assert (await stranger.on_decision(asked.approval_id, "reject", dispatch=dispatch)).status == "forbidden"
+    assert marks(tmp_path / "m") == 0
+
+
+async def test_what_is_dispatched_is_what_was_asked_whatever_became_of_the_callers_own(service: Service) -> None:
+    engine = TemporalApprovalEngine(service.client, service.ledger)
+    arguments = {"to": ["ada"]}
+    asked = PendingApproval(approval_id=uuid.uuid4().hex, tool_name="their.tool", arguments=arguments, requester=ME)
+    await engine.on_request(asked)
+    arguments["to"].append("eve")
+    made = await engine.on_decision(asked.approval_id, "approve", dispatch=lambda approval: approval.arguments)
+    assert made.content == {"to": ["ada"]}
+
+
+async def test_mirrors_are_told_the_same_by_a_process_that_was_not_asked(service: Service, tmp_path: Path) -> None:
+    told: list[tuple[Any, ...]] = []
+
+    class Log:
+        def append(self, event_type: str, *, key: str, approval: PendingApproval | None = None, **said: Any) -> None:
+            told.append((event_type, key, said["message_id"], approval and approval.created_event_id, approval))
+
+    first, second = (TemporalApprovalEngine(service.client, service.ledger, audit=Log()) for _ in range(2))
+    ids = {"created_message_id": f"om_{tmp_path.name}", "created_event_id": "ev_1"}
+    asked = pending(tmp_path / "m", idempotency_key=f"key:{tmp_path.name}", **ids)
+    await first.on_request(asked)
+    await second.on_decision(asked.approval_id, "approve", dispatch=dispatch)
+    await second.on_cancel(asked.approval_id)
+    await second.on_cancel("nowhere")
+    assert [each[0] for each in told] == ["write_request", "confirm", "execute"], "what ran is not withdrawn"
+    assert {each[1:4] for each in told} == {(asked.idempotency_key, asked.created_message_id, "ev_1")}
+    assert all(each[4] == asked for each in told)
+
+
+async def test_what_tools_of_the_service_run_is_none_of_an_engines(service: Service, tmp_path: Path) -> None:
+    handle = await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME)
+    engine = TemporalApprovalEngine(service.client, service.ledger)
+    assert (await engine.on_decision(handle.id, "approve", dispatch=dispatch)).status == "missing"
+    await engine.on_cancel(handle.id)
+    assert (await service.decided(handle)).status == "executed"
 
 
 class Simple:

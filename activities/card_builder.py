@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import logging
 from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
 from importlib.metadata import entry_points
 from typing import Any
 
+from activities.bodies import Body, Raised, TimedOut
 from assent.masking import MASK, Mask
 from assent.payload import argument_values
 from cards.endings import state_of
@@ -17,7 +19,9 @@ from cards.showing import Showing
 
 GROUP = "assent.card_builders"
 """Where a package names functions that frame cards."""
-_WITHIN = 1.0
+_WITHIN = timedelta(seconds=1)
+_AT_ONCE = 16
+"""How many frames are built at the same time: each has a thread of its own, which one that hangs keeps."""
 _log = logging.getLogger(__name__)
 
 
@@ -26,6 +30,7 @@ class CardBuilder:
 
     def __init__(self, build: Callable[[dict[str, Any]], Any]) -> None:
         self._build = build
+        self._running = 0
 
     @classmethod
     def load(cls, name: str) -> CardBuilder | None:
@@ -48,12 +53,25 @@ class CardBuilder:
     async def framed(self, card: str, showing: Showing) -> str:
         """The card in its frame; as it is, where there is none."""
         try:
-            async with asyncio.timeout(_WITHIN):
-                made = await asyncio.to_thread(self._build, _about(showing))
+            made = await self._made(_about(showing))
             return in_frame(card, CardFrame.model_validate(made)) if made is not None else card
         except Exception as error:
             _log.warning("a card goes out without its frame: %s", type(error).__name__)
             return card
+
+    async def _made(self, about: dict[str, Any]) -> Any:
+        if self._running >= _AT_ONCE:
+            raise TimeoutError("those before it have not ended")
+        self._running += 1
+        body = Body(partial(self._build, about))
+        body.then(self._ended)
+        made = await body.end(_WITHIN)
+        if isinstance(made, Raised | TimedOut):
+            raise RuntimeError(made.error)
+        return made
+
+    def _ended(self) -> None:
+        self._running -= 1
 
 
 def _about(showing: Showing) -> dict[str, Any]:

@@ -185,9 +185,9 @@ class Planner:
         known = _whereabouts(plan, person, resolved)
         effective = await self._effective(manifest, Asking.of(payload, **known))
         if resolved is None:
-            unknown = await self._unknowns_of_edit(plan, payload, person, effective)
-            new = self._with_files(unknown, _without(wanted, standing))
-            _ask_first(new, _warning_question(manifest, payload, effective))
+            new = _without(wanted, standing)
+            unknown = await self._unknowns_of_edit(plan, payload, person, effective, has_files=new is not None)
+            _ask_first(self._with_files(unknown, new), _warning_question(manifest, payload, effective))
         effective = _warned(effective, resolved, Mask(payload, manifest.sensitive))
         of_the_rule = self._of_the_rule(effective)
         twin = await self._ledger.twin(payload_sha256, self._settings.namespace, plan.requester)
@@ -253,10 +253,12 @@ class Planner:
         asks_where = not chat_is_known and (request.is_bound_to_chat or "conversation" in in_doubt)
         return self._asked_of_feishu(named if asks_who else None, request.reply_to if asks_where else None)
 
-    async def _unknowns_of_edit(self, plan: Plan, payload: str, person: Person, effective: Effective) -> Unknowns:
+    async def _unknowns_of_edit(
+        self, plan: Plan, payload: str, person: Person, effective: Effective, *, has_files: bool
+    ) -> Unknowns:
         in_doubt = frozenset(effective.in_doubt)
         answered = next((each.reply_to for each in plan.addresses if each.reply_to), None)
-        must_be_proved = person.is_unproved and await self._asks_who(payload, effective)
+        must_be_proved = person.is_unproved and (has_files or await self._asks_who(payload, effective))
         asks_who = must_be_proved or bool(in_doubt - {"conversation"})
         return self._asked_of_feishu(
             plan.requester if asks_who else None, answered if "conversation" in in_doubt else None

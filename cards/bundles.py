@@ -7,7 +7,6 @@ from itertools import chain
 
 from assent.contracts.decision import DecisionKind
 from assent.contracts.manifest import Risk
-from assent.contracts.permission import Execution
 from assent.contracts.plan import Plan
 from assent.contracts.values import Frozen
 from assent.payload import short_hash
@@ -15,7 +14,7 @@ from assent.safe import markdown as escaped
 from assent.safe import one_line
 from cards.arguments import MOST_ROWS, Argument, Fitted, arguments_of, as_markdown, fit
 from cards.attachments import overflow
-from cards.controls import VALUE_VERSION, ask_twice, button, decision, risk_tag
+from cards.controls import VALUE_VERSION, ask_again, ask_twice, button, decision, form, is_remembered, risk_tag, submits
 from cards.elements import Element, box, div, in_a_row, markdown, panel, row, tag, tags, to_json, weight
 from cards.endings import ending, state_of
 from cards.files import files_of
@@ -192,7 +191,7 @@ class _Draft:
             *(each for each in _rows(showing, say) if each not in self._common),
             *_progress(showing, say),
             *self._remembered(plan),
-            self._buttons(number, plan),
+            *self._buttons(number, plan),
             self._details(plan),
         ]
 
@@ -214,17 +213,20 @@ class _Draft:
         return [box(lines, "red-50" if plan.warnings else "violet-50")] if lines else []
 
     def _remembered(self, plan: Plan) -> list[Element]:
-        if plan.permission.execution is not Execution.ASK_ONCE or not plan.remember_for:
+        if not is_remembered(plan):
             return []
         note = self._say("card.remembered", span=span(plan.remember_for, self._say))
         return [div(note, text_color="grey", text_size="notation")]
 
-    def _buttons(self, number: int, plan: Plan) -> Element:
+    def _buttons(self, number: int, plan: Plan) -> list[Element]:
         value = decision(plan, DecisionKind.APPROVE)
         yes = button(f"approve_{number}", "primary", value, self._say("card.approve"))
         meaning = self._say("card.confirm", call=cut(headline(plan).call, _CALL_CHARACTERS))
         no = button(f"reject_{number}", "danger", decision(plan, DecisionKind.REJECT), self._say("card.reject"))
-        return in_a_row([{**ask_twice(yes, plan, meaning, self._say), "width": "default"}, {**no, "width": "default"}])
+        both = [{**each, "width": "default"} for each in (ask_twice(yes, plan, meaning, self._say), no)]
+        if not (again := ask_again(plan, self._say, number)):
+            return [in_a_row(both)]
+        return [form(f"decision_{number}", [*again, in_a_row([submits(each) for each in both])])]
 
     def _all_harmless(self) -> list[Element]:
         """One button for all that can do little harm."""

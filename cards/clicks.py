@@ -13,7 +13,7 @@ from assent.contracts.identity import Identity
 from assent.contracts.values import Frozen, Id, Surface, Text
 from assent.errors import Unhashable
 from cards.answers import AnswerClick, answer_click
-from cards.controls import ASK_AGAIN, MOST_REASON, VALUE_VERSION
+from cards.controls import MOST_REASON, VALUE_VERSION, is_ticked
 from cards.editing import changed_in, filled_in
 from cards.rulings import RulingClick
 
@@ -198,7 +198,7 @@ def _click(
 
 def _wishes(value: dict[str, Any], form: dict[str, Any], tenant_key: str | None) -> dict[str, Any]:
     """What a decision asks for besides yes or no."""
-    wishes: dict[str, Any] = {"remember": value.get("remember"), "persist_decision": form.get(ASK_AGAIN) is not True}
+    wishes: dict[str, Any] = {"remember": value.get("remember"), "persist_decision": not is_ticked(form)}
     if value.get("decision") == DecisionKind.EDIT:
         wishes["fields"] = filled_in(value.get("fields"), form)
     if value.get("decision") == DecisionKind.APPROVE and "fields" in value:

@@ -46,7 +46,7 @@ def controls(
     """
     value, texts = decision(plan, DecisionKind.REJECT), (wording("card.reject"), wording("card.reject_hint"))
     rejection = _reason_beside("reject", value, *texts)
-    again = [_ask_again(wording)] if _is_remembered(plan) else []
+    again = ask_again(plan, wording)
     if not may_approve:
         return [form("rejection", [*again, rejection])]
     approvals = _approvals(plan, call, wording, editing.as_shown if editing else {})
@@ -66,7 +66,7 @@ def _approvals(plan: Plan, call: Both, wording: Wording, as_shown: Element) -> l
     value = {**decision(plan, DecisionKind.APPROVE), **as_shown}
     meaning = wording("card.confirm", call=cut(call, _CALL_CHARACTERS))
     approval = ask_twice(button("approve", "primary_filled", value, text), plan, meaning, wording)
-    if not _is_remembered(plan):
+    if not is_remembered(plan):
         return [what, approval]
     note = wording("card.remembered", span=span(plan.remember_for, wording))
     return [what, approval, div(note, text_color="grey", text_size="notation"), _for_the_tool(plan, value, wording)]
@@ -95,14 +95,25 @@ def _for_the_tool(plan: Plan, value: Element, wording: Wording) -> Element:
     return _asking_back(pressed, title, text + _warned(plan))
 
 
-def _is_remembered(plan: Plan) -> bool:
+def is_remembered(plan: Plan) -> bool:
     """Whether the decision counts for the next time, too, unless somebody says otherwise."""
     return plan.permission.execution is Execution.ASK_ONCE and bool(plan.remember_for)
 
 
-def _ask_again(wording: Wording) -> Element:
-    """The way to have the decision forgotten, whichever it is."""
-    return {"tag": "checker", "name": ASK_AGAIN, "checked": False, "text": plain(wording("card.ask_again"))}
+def ask_again(plan: Plan, wording: Wording, number: int | None = None) -> list[Element]:
+    """The way to have the decision forgotten, whichever it is; nothing where it is not remembered anyway.
+
+    number: of the call, on a card of several: no two boxes of a card have one name.
+    """
+    name = ASK_AGAIN if number is None else f"{ASK_AGAIN}_{number}"
+    box = {"tag": "checker", "name": name, "checked": False, "text": plain(wording("card.ask_again"))}
+    return [box] if is_remembered(plan) else []
+
+
+def is_ticked(form: Element) -> bool:
+    """Whether a form says that somebody is to be asked again; in doubt they are."""
+    boxes = (value for name, value in form.items() if name == ASK_AGAIN or name.startswith(f"{ASK_AGAIN}_"))
+    return any(value not in (None, False) for value in boxes)
 
 
 def delegation(plan: Plan, wording: Wording, details: Element) -> Element:

@@ -8,6 +8,7 @@ import inspect
 import json
 import logging
 import os
+import threading
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
@@ -68,7 +69,7 @@ def _file(path: Path) -> Sink:
             os.close(handle)
 
     async def write(line: Line) -> None:
-        await asyncio.to_thread(append, json.dumps(line, ensure_ascii=False))
+        append(json.dumps(line, ensure_ascii=False))
 
     return write
 
@@ -80,10 +81,13 @@ def _address(url: str) -> Sink:
         raise ValueError("an address is https, without credentials and without a fragment")
 
     async def post(line: Line) -> None:
-        async with httpx.AsyncClient(timeout=_WITHIN) as http:
-            answer = await http.post(url, json=line, headers={"Idempotency-Key": line["hash"]})
-        if not answer.is_success:
-            raise ConnectionError(f"it answered {answer.status_code}")
+        named = {"Idempotency-Key": line["hash"]}
+        async with (
+            httpx.AsyncClient(timeout=_WITHIN) as http,
+            http.stream("POST", url, json=line, headers=named) as answer,
+        ):
+            if not answer.is_success:  # whatever else it says is not read
+                raise ConnectionError(f"it answered {answer.status_code}")
 
     return post
 
@@ -103,10 +107,7 @@ def _function(name: str) -> Sink:
         raise ValueError(f"{name} is no function")
 
     async def call(line: Line) -> None:
-        if inspect.iscoroutinefunction(function):
-            await function(line)
-            return
-        made = await asyncio.to_thread(function, line)
+        made = function(line)
         if inspect.isawaitable(made):
             await made
 
@@ -125,17 +126,54 @@ async def keep_sinking(ledger: Ledger, sinks: Mapping[str, Sink]) -> None:
     await asyncio.gather(*(_Shipping(ledger, name, sink).go_on() for name, sink in sinks.items()))
 
 
+class _Apart:
+    """A thread with a loop of its own: a sink that hangs, hangs there, and takes nothing from those who decide."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._loop = asyncio.new_event_loop()
+        self._is_busy = False
+        threading.Thread(target=self._live, name="assent-sink", daemon=True).start()
+
+    async def take(self, line: Line) -> None:
+        """Let the sink take an entry. Raises what it raises, and TimeoutError while it has not left the one before."""
+        if self._is_busy:
+            raise TimeoutError("it still has the one before")
+        self._is_busy = True
+        async with asyncio.timeout(_WITHIN):
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._taken(line), self._loop))
+
+    def end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    async def _taken(self, line: Line) -> None:
+        try:
+            await self._sink(line)
+        finally:
+            self._is_busy = False
+
+    def _live(self) -> None:
+        self._loop.run_forever()
+        self._loop.close()
+
+
 class _Shipping:
     """One sink, and how far it is."""
 
     def __init__(self, ledger: Ledger, name: str, sink: Sink) -> None:
         self._ledger = ledger
-        self._name, self._sink = name, sink
+        self._name, self._sink = name, _Apart(sink)
         self._holder = uuid.uuid4().hex
         self._after = ""
         """The approval up to which it was gone through: one whose entries are refused holds up no other."""
 
     async def go_on(self) -> None:
+        try:
+            await self._go_on()
+        finally:
+            self._sink.end()
+
+    async def _go_on(self) -> None:
         pause = _EVERY
         while True:
             try:
@@ -177,8 +215,7 @@ class _Shipping:
         try:
             for record in records:
                 line = {"approval_id": approval_id, **record.model_dump(mode="json")}
-                async with asyncio.timeout(_WITHIN):
-                    await self._sink(line)
+                await self._sink.take(line)
                 taken = record.seq
         except Exception as error:
             _log.warning("%s did not take the audit of %s: %s", self._said, approval_id, type(error).__name__)

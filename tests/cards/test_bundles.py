@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,11 +11,13 @@ from assent.contracts.approvers import Approvers
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Risk
 from assent.contracts.outcome import Outcome
+from assent.contracts.permission import Execution, Permission
 from assent.contracts.plan import Plan
 from assent.contracts.status import Status
 from cards import BundledCall, Showing, bundle_card, may_be_bundled, shares
+from cards.controls import is_ticked
 from tests.support.bundles import values
-from tests.support.card_rules import check, markdowns, plain_texts
+from tests.support.card_rules import check, markdowns, objects, plain_texts
 from tests.support.cards import APPROVED, NOW, WORDING, plan
 from tests.support.hostile_texts import ATTACKS
 
@@ -45,6 +48,20 @@ def test_each_call_shows_its_arguments_and_sends_its_own_hash() -> None:
     hashes = [each.showing.plan.payload_sha256 for each in found]
     assert sent == {(f"a{n}", kind, hashes[n]) for n in range(2) for kind in ("approve", "reject")}
     assert all(any(each[:12] in text for text in texts) for each in hashes)
+
+
+def test_each_call_that_is_remembered_can_be_asked_again() -> None:
+    once = {"permission": Permission(execution=Execution.ASK_ONCE), "remember_for": timedelta(days=1)}
+    card = built(calls(plan({"to": "ann"}, **once), plan({"to": "ben"}), plan({"to": "cy"}, **once)))
+    forms = [each for each in objects(card["body"]) if each.get("tag") == "form"]
+    boxes = [[each["name"] for each in objects(form) if each.get("tag") == "checker"] for form in forms]
+    assert boxes == [["ask_again_1"], ["ask_again_3"]]
+    for form, (box,) in zip(forms, boxes, strict=True):
+        pressed = [each for each in objects(form) if each.get("tag") == "button"]
+        assert {each["form_action_type"] for each in pressed} == {"submit"}
+        assert len(pressed) == 2
+        assert is_ticked({box: True})
+        assert not is_ticked({box: False})
 
 
 def test_what_is_the_same_for_all_is_said_once() -> None:

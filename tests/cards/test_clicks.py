@@ -112,6 +112,9 @@ def test_who_ticks_to_be_asked_again_is_not_remembered(button: str) -> None:
     assert decided(pressed(button, **ONCE), {box["name"]: True}).persist_decision is False
     assert decided(pressed(button, **ONCE), {box["name"]: False}).persist_decision is True
     assert decided(pressed(button, **ONCE)).persist_decision is True
+    odds: list[Any] = ["true", 1, {}]
+    for odd in odds:
+        assert decided(pressed(button, **ONCE), {box["name"]: odd}).persist_decision is False, "in doubt one is asked"
 
 
 def test_somebody_else_is_chosen_within_the_tenant_that_is_known() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from activities import card_builder
 from activities.card_builder import CardBuilder
 from cards import Showing, card
 from cards.frames import CardFrame, in_frame
@@ -81,6 +85,27 @@ async def test_a_builder_is_told_what_people_see_and_may_fail() -> None:
         assert await CardBuilder(wrong).framed(ours, showing) == ours
     assert await CardBuilder(lambda about: None).framed(ours, showing) == ours
     assert [each for each in objects(framed) if each.get("tag") == "button"]
+
+
+async def test_builders_that_hang_take_no_thread_from_others_and_soon_none_at_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(card_builder, "_WITHIN", timedelta(seconds=0.01))
+    let_go, built = threading.Event(), []
+
+    def hang(about: dict[str, Any]) -> None:
+        built.append(about)
+        let_go.wait(60)
+
+    showing = Showing(plan=plan())
+    ours, builder = card(showing, WORDING), CardBuilder(hang)
+    try:
+        for _ in range(40):
+            assert await builder.framed(ours, showing) == ours
+        assert len(built) == 16
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: True), 10)
+    finally:
+        let_go.set()
 
 
 def test_a_builder_is_found_by_its_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 from fastapi import FastAPI, Request, Response
+from fastapi.responses import StreamingResponse
 
 from tests.conftest import ME, Service
 from tests.support.simulated_feishu import served
@@ -118,3 +120,65 @@ async def test_one_process_at_a_time_brings_a_sink_what_it_lacks(service: Servic
 def test_what_takes_nothing_is_refused(said: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         sinks.sink_of(said)
+
+
+HANGING, LET_GO = threading.Event(), threading.Event()
+
+
+def hang(line: dict[str, Any]) -> None:
+    HANGING.set()
+    LET_GO.wait(60)
+    take(line)
+
+
+async def block(line: dict[str, Any]) -> None:
+    hang(line)
+
+
+@pytest.mark.parametrize("hanging", ["hang", "block"])
+async def test_a_sink_that_hangs_hangs_alone(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hanging: str
+) -> None:
+    monkeypatch.setattr(sinks, "_WITHIN", 0.05)
+    HANGING.clear()
+    LET_GO.clear()
+    file = tmp_path / "audit.jsonl"
+    async with sinking(service, f"{__name__}:{hanging}", f"file:{file}"):
+        ids = [await lived(service, tmp_path / "m") for _ in range(3)]
+        assert await asyncio.to_thread(HANGING.wait, 60)
+        whole = sum([len(await service.ledger.entries(each)) for each in ids])
+
+        async def beside() -> bool:
+            return len(file.read_text().splitlines()) >= whole if file.exists() else False
+
+        await until(beside)
+        assert sum(thread.name == "assent-sink" for thread in threading.enumerate()) == 2
+        assert await asyncio.wait_for(asyncio.to_thread(lambda: True), 10), "nobody else's thread is taken"
+        LET_GO.set()
+
+        async def all_at_last() -> bool:
+            return sum(len(set(of(TAKEN, each))) for each in ids) == whole
+
+        await until(all_at_last)
+
+
+async def test_what_an_address_answers_is_not_read(service: Service, tmp_path: Path) -> None:
+    app, asked = FastAPI(), []
+
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield b"x" * 65536
+            await asyncio.sleep(0)
+
+    @app.post("/")
+    async def answer(request: Request) -> Response:
+        asked.append(await request.json())
+        return StreamingResponse(endless())
+
+    async with served(app) as url, sinking(service, f"{url}/"):
+        approval_id = await lived(service, tmp_path / "m")
+
+        async def all_of_it() -> bool:
+            return len({seq for seq, _ in of(asked, approval_id)}) == len(await service.ledger.entries(approval_id))
+
+        await until(all_of_it)

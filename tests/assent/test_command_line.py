@@ -22,6 +22,7 @@ from click.testing import CliRunner
 from assent import ApprovalHandle, ApprovalNotFound, Identity
 from assent.cli.main import Exit, cli
 from assent.types import State, Surface
+from tests.conftest import OPERATOR
 from tests.support import servers
 from tests.support.command_line import ME, CommandLine, Finished, call, command_line
 from tests.support.fork_server import spawn
@@ -336,6 +337,46 @@ async def test_rejection_without_a_hash_is_about_the_call_as_it_stands(assent: C
     assert (rejected.code, rejected.data["approval_id"], rejected.data["kind"]) == (0, handle.id, "accepted")
     outcome = await handle.outcome()
     assert (outcome.status, outcome.reason, marks(tmp_path / "m")) == ("rejected", "no", 0)
+
+
+async def test_whoever_decides_can_be_asked_again(assent: CommandLine, tmp_path: Path) -> None:
+    asked = {"path": str(tmp_path / "m")}
+    handle = await assent.service.gate.request("ask_once", asked, requester=ME)
+    assert (await assent("decide", handle.id, "approve", "--as", str(ME), "--ask-again")).code == 0
+    assert (await handle.outcome()).status == "executed"
+    again = await assent.service.gate.request("ask_once", asked, requester=ME)
+    assert (await again.state()).phase == "pending"
+    await again.cancel()
+
+
+async def test_permissions_are_overridden_for_a_while_and_only_operators_loosen(assent: CommandLine) -> None:
+    override = ("policy", "override", "mark")
+    nothing = await assent(*override)
+    loosened = await assent(*override, "--execution", "auto", "--as", str(ME))
+    assert (nothing.code, loosened.code) == (2, 1)
+    assert "only operators" in loosened.err
+    made = await assent(*override, "--execution", "deny", "--for", "2h", "--reason", "An incident.")
+    assert (made.code, made.out[:35]) == (0, "For mark execution deny holds until")
+    listed = await assent("policy", "overrides", "--json")
+    assert [(each["tool"], each["execution"], each["reason"]) for each in listed.data] == [
+        ("mark", "deny", "An incident.")
+    ]
+    for sooner in (("--execution", "deny", "--for", "1s"), ("--end",)):
+        assert (await assent(*override, *sooner, "--as", str(ME))).code == 1
+    ended = await assent(*override, "--end", "--as", str(OPERATOR))
+    assert (ended.code, ended.out) == (0, "For mark nothing but the file and the tool holds.\n")
+    assert (await assent("policy", "overrides")).out == "No override is in force.\n"
+
+
+async def test_files_are_listed_without_what_is_in_them(assent: CommandLine) -> None:
+    sender = Identity(open_id="ou_sender")
+    assert (await assent("files", "--requester", str(sender))).out == "No files.\n"
+    resource, message = {"key": "file_v3_secret", "name": "q3.pdf"}, {"message_id": "om_1", "chat_id": "oc_1"}
+    file = await assent.service.ledger.files.register(sender, resource, message=message, ttl_seconds=0)
+    listed = await assent("files", "--requester", str(sender), "--json")
+    assert listed.data == [{**file.summary()}]
+    assert "file_v3_secret" not in listed.out
+    assert (await assent("files", "--requester", str(ME), "--json")).data == []
 
 
 async def test_exit_code_is_that_of_the_decision_even_if_nobody_reads(assent: CommandLine, tmp_path: Path) -> None:

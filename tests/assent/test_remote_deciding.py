@@ -218,6 +218,35 @@ async def test_a_remembered_rejection_is_told_as_one(doors: Doors, tmp_path: Pat
     assert "that is remembered" in again.content
 
 
+@pytest.mark.parametrize("kind", ["approve", "reject"])
+async def test_who_wants_to_be_asked_again_is(doors: Doors, tmp_path: Path, kind: str) -> None:
+    mine, theirs, state = await doors.asked("ask_once", tmp_path)
+    await theirs.decide(kind, actor=ME, payload_sha256=state.payload_sha256, remember="exact", persist_decision=False)
+    await mine.outcome()
+    handle, _, asked = await doors.asked("ask_once", tmp_path)
+    assert (asked.phase, asked.grant_id) == ("pending", None)
+    await handle.cancel()
+
+
+async def test_others_words_for_a_decision_are_understood_and_never_two_at_once(web: Web, tmp_path: Path) -> None:
+    async with web.gate() as asking, web.http("approver") as http:
+        handle = await asking.request("ask_once", {"path": str(tmp_path / "m")}, requester=ME)
+        told = {
+            "decision": "reject",
+            "payload_sha256": (await handle.state()).payload_sha256,
+            "actor": {"open_id": "ou_me"},
+        }
+        path = f"/v1/approvals/{handle.id}/decide"
+        twice = await http.post(path, json={**told, "persist_decision": True, "persistDecision": False})
+        assert (twice.status_code, (await handle.state()).phase) == (422, "pending")
+        heard = await http.post(path, json={**told, "persistDecision": False, "rejectReason": "not today"})
+        assert (heard.status_code, heard.json()["kind"]) == (200, "accepted"), heard.text
+        assert (await handle.outcome()).reason == "not today"
+        again = await asking.request("ask_once", {"path": str(tmp_path / "m")}, requester=ME)
+        assert (await again.state()).phase == "pending"
+        await again.cancel()
+
+
 async def test_what_the_rules_forbid_is_told_as_such(doors: Doors, tmp_path: Path) -> None:
     outcome = await doors.asking.call("never", {"path": str(tmp_path / "m")}, requester=ME)
     assert (outcome.status, outcome.decided_by, marks(tmp_path / "m")) == ("rejected", None, 0)

@@ -197,7 +197,7 @@ class TemporalApprovalEngine:
         run = _Run(dispatch, approval)
         outcome = await self._outcome(made, approval, run)
         told = self._told(outcome, await handle.content() if outcome.truncated else outcome.content, run)
-        await self._mirror(approval, outcome, told)
+        await self._mirror(approval, outcome, told, is_known=state.phase is Phase.CLOSED)
         self._pending.pop(approval_id, None)
         return told
 
@@ -316,16 +316,20 @@ class TemporalApprovalEngine:
 
     # Mirrors
 
-    async def _mirror(self, approval: PendingApproval, outcome: Outcome, told: EngineOutcome) -> None:
+    async def _mirror(
+        self, approval: PendingApproval, outcome: Outcome, told: EngineOutcome, *, is_known: bool
+    ) -> None:
+        """Tell the mirrors how it ended. is_known: it had ended before, and whoever saw that told them."""
         if (event := _EVENTS.get(told.status)) is not None:
             is_ok = told.status in (EngineStatus.EXECUTED, EngineStatus.REPLAYED)
             self._tell(event, approval.approval_id, approval, error=None if is_ok else told.reason or told.status.value)
-        if self._executions is None or told.status is not EngineStatus.EXECUTED or outcome.idempotency_key is None:
+        has_run = outcome.status is Status.EXECUTED and not is_known
+        if self._executions is None or not has_run or outcome.idempotency_key is None:
             return
         try:
             written = self._executions.put(
                 outcome.idempotency_key,
-                execution_status=told.status.value,
+                execution_status=outcome.status.value,
                 result=told.content,
                 alias_lookup_keys=(approval.idempotency_key,) if approval.idempotency_key else (),
                 payload_sha256=outcome.payload_sha256,

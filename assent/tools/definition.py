@@ -366,11 +366,16 @@ def _warning_function(function: Callable[..., Any], known: list[str]) -> Callabl
     named = [each.name for each in taken if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
     takes_all = any(each.kind is each.VAR_KEYWORD for each in taken)
     others = [each.name for each in taken if each.kind is not each.VAR_KEYWORD and each.name not in known]
-    if len(taken) == 1 and others:
-        return lambda arguments: function(dict(arguments))
-    if others:
+    takes_one = len(taken) == 1 and bool(others)
+    if others and not takes_one:
         raise ValueError(f"warnings: the function takes {', '.join(others)}, which the tool does not")
-    return lambda arguments: function(**{k: v for k, v in arguments.items() if takes_all or k in named})
+
+    def warn(arguments: dict[str, Any]) -> Any:
+        given = {name: value for name, value in arguments.items() if takes_all or name in named}
+        said = function(dict(arguments)) if takes_one else function(**given)
+        return said if inspect.isawaitable(said) else sentences(said)  # here, where it may take its time
+
+    return warn
 
 
 def _permission(said: Permission | str | Mapping[str, Any] | None, **older: Any) -> Permission:

@@ -162,8 +162,8 @@ async def test_a_result_never_crosses_from_one_requester_to_another(service: Ser
 async def test_a_caller_that_died_decides_again(
     service: Service, temporal_address: str, tmp_path: Path, stage: str, status: str, ran: int
 ) -> None:
-    asked = pending(tmp_path / "m")
-    engine = TemporalApprovalEngine(service.client, service.ledger)
+    asked, mirror = pending(tmp_path / "m"), Noting()
+    engine = TemporalApprovalEngine(service.client, service.ledger, executions=mirror)
     await engine.on_request(asked)
     said = service.settings.database_url, temporal_address, service.client.namespace, asked.approval_id, stage
     caller = await asyncio.create_subprocess_exec(
@@ -172,6 +172,7 @@ async def test_a_caller_that_died_decides_again(
     assert await caller.wait() == -9
     outcome = await engine.on_decision(asked.approval_id, "approve", dispatch=dispatch)
     assert (outcome.status, marks(tmp_path / "m")) == (status, ran)
+    assert [each for each, _ in mirror.put_] == ([] if status == "frozen" else ["executed"])
 
 
 async def test_who_clicks_thrice_at_once_has_one_call_and_is_told_the_same(service: Service, tmp_path: Path) -> None:

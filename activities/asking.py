@@ -104,6 +104,14 @@ class CallAsker:
         await self._questions.ask(request)
         return await self._questions.outcome(request.question_id)
 
+    async def ask_for(self, request: QuestionRequest) -> QuestionOutcome:
+        """Ask what the call's program asks, for as long as it says and there is time. Raises AskInterrupted."""
+        left = timedelta(seconds=self._call.asks.total_seconds() - self._stopwatch.waited)
+        if left <= timedelta(0):
+            return QuestionOutcome(question_id=request.question_id, status=QuestionStatus.EXPIRED, reason=_USED_UP)
+        with self._stopwatch:
+            return await self._answered(request.model_copy(update={"ttl": min(request.ttl, left)}))
+
     def _request(self, questions: Asked, *, requester: bool) -> QuestionRequest:
         call = self._call
         asking = AskingCall(

@@ -123,6 +123,7 @@ class QuestionActivities:
             addresses=await self._addresses(request, requester, approvers),
             callback_url=request.callback_url,
             **_of_the_call(request.call),
+            run=request.run,
         )
 
     async def _agent(self, request: QuestionRequest) -> str | None:

@@ -22,9 +22,11 @@ from activities.asking import CallAsker, Stopwatch
 from activities.bodies import Body, Raised, TimedOut
 from activities.opened_files import OpenedFiles, OtherBytes
 from activities.policy import PolicyInForce, effective_now
+from activities.programs import TO_STOP, Programs
 from assent import names
 from assent.content import Content, describe
 from assent.contracts.execute import PlannedCall, Report, ReportKind, ToolCall
+from assent.contracts.manifest import Program
 from assent.contracts.plan import Plan
 from assent.contracts.prepare import Warned, WarningQuestion
 from assent.contracts.status import Status
@@ -71,6 +73,7 @@ class ToolActivities:
         self._ledger = ledger
         self._registry = registry
         self._policy = policy or PolicyInForce(ledger)
+        self.programs = Programs(ledger)
         self._late: set[asyncio.Task[None]] = set()
         self._may_wait: Counter[str] = Counter()
         """How many tools are at work that may wait for people, by queue."""
@@ -172,6 +175,8 @@ class ToolActivities:
     ) -> tuple[Body, Any]:
         """Run the body, and say how it ended within its time; what people are asked meanwhile does not count."""
         context = _context(call, attempt)
+        if tool.program is not None:
+            return await self._run_program(tool.program, arguments, call)
         if not call.asks:
             body = Body(tool.bound(arguments, context))
             files.stay_until_end(body)
@@ -182,6 +187,16 @@ class ToolActivities:
             body = Body(tool.bound(arguments, context.asking_with(Asking(asker))))
             files.stay_until_end(body)
             return body, await body.end_by(stopwatch, call.timeout)
+        finally:
+            asker.close()
+
+    async def _run_program(self, program: Program, arguments: dict[str, Any], call: ToolCall) -> tuple[Body, Any]:
+        """Run a program, which is stopped when its time is over; what people are asked meanwhile does not count."""
+        stopwatch = Stopwatch()
+        asker = CallAsker(call, stopwatch)
+        try:
+            body = Body(partial(self.programs.run, program, arguments, call, asker, stopwatch))
+            return body, await body.end_by(stopwatch, call.timeout + TO_STOP)
         finally:
             asker.close()
 

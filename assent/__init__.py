@@ -35,6 +35,7 @@ from assent.errors import (
 from assent.files.shared_file import SharedFile
 from assent.tools.asking import AskInterrupted
 from assent.tools.definition import ProbeAnswer, ProbeResult, Registry, Tool, ToolContext, ToolOutcome, ToolResult, tool
+from assent.tools.programs import program_tool
 
 if TYPE_CHECKING:
     from assent.tools.http import http_tool
@@ -76,6 +77,7 @@ __all__ = [
     "ToolResult",
     "Unavailable",
     "http_tool",
+    "program_tool",
     "tool",
 ]
 

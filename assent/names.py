@@ -27,6 +27,7 @@ QUESTION = "Question"
 SHOW_ANSWERED = "ShowAnswered"
 RECEIVE_FILES = "ReceiveFiles"
 WARNING = "Warning"
+RUN = "Run"
 
 PREPARE = "prepare"
 RESOLVE = "resolve"
@@ -57,6 +58,12 @@ RECORD_ANSWER = "record_answer"
 OPEN_QUESTIONS = "open_questions"
 REGISTER_FILES = "register_files"
 ANSWER_FILES = "answer_files"
+OFFER_LINE = "offer_line"
+CLAIM_LINE = "claim_line"
+WRITE_LINE = "write_line"
+CONFIRM_LINE = "confirm_line"
+SETTLE_LINE = "settle_line"
+SHOW_RUN = "show_run"
 
 DECIDE = "decide"
 ANSWER = "answer"
@@ -64,6 +71,7 @@ ASKING = "asking"
 CANCEL = "cancel"
 SUPERSEDE = "supersede"
 JOIN = "join"
+PROGRESS = "progress"
 NEWS = "news"
 CARDED = "carded"
 EXAMINED = "examined"
@@ -104,6 +112,16 @@ def question_workflow(question_id: str) -> str:
 def question_of(record: str) -> str | None:
     """The question that is called so, if it is one."""
     return record.removeprefix(_QUESTION_PREFIX) if record.startswith(_QUESTION_PREFIX) else None
+
+
+def run_workflow(run_id: str) -> str:
+    """The workflow that shows how far a run is, and what it is called where messages are kept."""
+    return f"run/{run_id}"
+
+
+def run_queue(unique: str) -> str:
+    """Where one worker is reached, which alone holds the pipes to the programs that it runs."""
+    return f"assent-run-{unique}"
 
 
 def show_answered_workflow(question_id: str, unique: str) -> str:

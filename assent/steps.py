@@ -31,6 +31,16 @@ from assent.contracts.recall import Recall, Recalled
 from assent.contracts.release import Release
 from assent.contracts.review import Examination, Examined, Telling, Told
 from assent.contracts.ruling import Ruled
+from assent.contracts.runs import (
+    ClaimedLine,
+    LineClaim,
+    LineOffer,
+    LineOffered,
+    LineQuestion,
+    LineReport,
+    LineWritten,
+    RunShowing,
+)
 from assent.contracts.weigh import Weighed, Weighing
 from assent.names import REPLY_INBOX
 
@@ -76,3 +86,9 @@ DELIVER_QUESTION = Step(names.DELIVER_QUESTION, QuestionDelivery, Delivered)
 SHOW_QUESTION = Step(names.SHOW_QUESTION, QuestionRevision, type(None))
 RECORD_ANSWER = Step(names.RECORD_ANSWER, QuestionConclusion, QuestionRecorded)
 OPEN_QUESTIONS = Step(names.OPEN_QUESTIONS, OpenQuestions, FoundQuestions)
+OFFER_LINE = Step(names.OFFER_LINE, LineOffer, LineOffered)
+CLAIM_LINE = Step(names.CLAIM_LINE, LineClaim, ClaimedLine)
+WRITE_LINE = Step(names.WRITE_LINE, LineQuestion, LineReport)
+CONFIRM_LINE = Step(names.CONFIRM_LINE, LineWritten, LineReport)
+SETTLE_LINE = Step(names.SETTLE_LINE, LineQuestion, LineReport)
+SHOW_RUN = Step(names.SHOW_RUN, RunShowing, type(None))

@@ -10,6 +10,7 @@ from cards.questions import QuestionShowing, can_be_shown, question_card
 from cards.results import result_card, result_overflow
 from cards.reviews import review_card
 from cards.rulings import RulingClick, UnfitRuling
+from cards.runs import run_card
 from cards.showing import Attachment, File, ResultShowing, ReviewShowing, Showing
 from cards.toasts import (
     Toast,
@@ -61,6 +62,7 @@ __all__ = [
     "review_card",
     "revoked_toast",
     "ruled_toast",
+    "run_card",
     "settled_notice",
     "toast",
     "unreadable",

@@ -11,8 +11,10 @@ from pydantic import StrictBool
 from assent.contracts.answers import Answer, AnswerVerdict, Flaw, Given, QuestionStatus
 from assent.contracts.decision import VerdictKind
 from assent.contracts.identity import Identity
+from assent.contracts.runs import SIGNATURE_INVALID
 from assent.contracts.values import Frozen, Id, Surface
 from assent.safe import one_line, shortened
+from cards.interactions import REPLY_FIELD
 from cards.toasts import TYPES, Toast
 from cards.wording import Both, Wording
 
@@ -86,6 +88,8 @@ def _filled_in(place: int, form: dict[str, Any]) -> Given | None:
         return confirmed
     if isinstance(text := form.get(f"t{place}"), str):
         return text
+    if place == 0 and isinstance(reply := form.get(REPLY_FIELD), str):
+        return reply
     several = form.get(f"m{place}")
     chosen = [each for each in several if isinstance(each, str)] if isinstance(several, list) else []
     chosen += [
@@ -107,6 +111,10 @@ def answer_toast(verdict: AnswerVerdict, wording: Wording, *, name: str | None =
 
 def _text(verdict: AnswerVerdict, wording: Wording, name: str | None) -> Both:
     match verdict.kind:
+        case VerdictKind.ACCEPTED if verdict.status is QuestionStatus.CANCELLED:
+            return wording("question.not_written")
+        case VerdictKind.TAMPERED if verdict.reason == SIGNATURE_INVALID:
+            return wording("question.unsigned")
         case VerdictKind.ACCEPTED:
             return wording("question.thanks")
         case VerdictKind.INVALID if verdict.flaws:

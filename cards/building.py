@@ -32,6 +32,7 @@ from cards.wording import Both, Wording
 _DESCRIPTION_BYTES = 1200
 _REASON_BYTES = 2400
 _WARNINGS_BYTES = 2400
+_ARGUMENT_CHARACTERS, _COMMAND_CHARACTERS = 200, 2000
 
 _PENDING = {
     Risk.LOW: Style("blue", "blue", "approval_outlined"),
@@ -138,6 +139,7 @@ class _Draft:
             *([*edited(plan.edit, plan, "line.edited", say), {"tag": "hr"}] if plan.edit else []),
             *self._description.elements,
             *self._request(),
+            *self._command(),
             *self._listed(fitted),
             *files_of(plan, say, with_previews=True),
             *self._notice(fitted),
@@ -148,6 +150,13 @@ class _Draft:
             *controls(plan, self._headline.call, say, may_approve=may_approve, editing=self._editing()),
             delegation(plan, say, details(plan, say)),
         ]
+
+    def _command(self) -> list[Element]:
+        """The argument vector, where a program would run: each argument as the program gets it."""
+        vector = self._showing.plan.presentation.command
+        values = {each.name: each.text for each in self.arguments}
+        shown = [shortened(one_line(argument.format(**values)), _ARGUMENT_CHARACTERS) for argument in vector]
+        return [row(self._say("run.command"), div(shortened("\n".join(shown), _COMMAND_CHARACTERS)))] if shown else []
 
     def _warned(self) -> list[Element]:
         """What whoever decides should know of these arguments, before anything else."""

@@ -7,9 +7,11 @@ from assent.contracts.approvers import Approvers
 from assent.contracts.asking import QuestionPlan
 from assent.contracts.identity import Identity
 from assent.contracts.questions import Question, QuestionKind
+from assent.contracts.runs import RUN_ENDED, WRITE_UNKNOWN
 from assent.contracts.values import Frozen
 from assent.payload import short_hash
 from assent.safe import one_line, shortened, visible
+from cards import interactions
 from cards.controls import VALUE_VERSION, button, submits
 from cards.elements import Element, box, div, local_time, markdown, plain, row, tags, to_json, weight
 from cards.framing import MOST_BYTES, MOST_TAGS, Style, framed
@@ -27,6 +29,7 @@ _STYLES = {
     "cancelled": Style("grey", "neutral", ICON),
     "replaced": Style("grey", "neutral", ICON),
 }
+_UNWRITTEN = {WRITE_UNKNOWN: "question.write_unknown", RUN_ENDED: "question.run_ended"}
 _MOST_BUTTONS = 5
 """Options that are buttons, where they are all there is to choose from."""
 _LONGEST_BUTTON = 40
@@ -67,8 +70,11 @@ def _fits(text: str) -> bool:
 def _card(showing: QuestionShowing, wording: Wording, *, by_number: bool) -> Element:
     state = _state(showing)
     first = shortened(one_line(showing.plan.questions[0].prompt), 80)
-    title = wording("question.title_reminder" if showing.reminder and state == "pending" else "question.title")
     style, said = _STYLES[state], wording(f"question.{state}")
+    title = wording("question.title_reminder" if showing.reminder and state == "pending" else "question.title")
+    if (run := showing.plan.run) is not None:
+        title = wording(f"run.{run.answer_type}_title")
+        style = interactions.STYLES[run.answer_type] if state == "pending" else style
     header: Element = {
         "template": style.template,
         "icon": {"tag": "standard_icon", "token": style.icon},
@@ -97,10 +103,16 @@ def _tag(text: Both, color: str) -> Element:
 
 
 def _open_body(plan: QuestionPlan, wording: Wording, *, by_number: bool) -> list[Element]:
+    if plan.run is not None and not by_number:
+        asked = [*interactions.lines(plan, plan.run, wording), *_options(plan.questions[0])]
+        answered = interactions.fields(plan, plan.run, bound(plan), wording)
+    else:
+        asked = _asker(plan, wording)
+        answered = _pressed(plan, wording) or [_form(plan, wording, by_number=by_number)]
     return [
-        *_asker(plan, wording),
+        *asked,
         {"tag": "hr"},
-        *(_pressed(plan, wording) or [_form(plan, wording, by_number=by_number)]),
+        *answered,
         {"tag": "hr"},
         _answerers(plan, wording),
         row(wording("question.deadline"), markdown(local_time(plan.deadline))),
@@ -184,6 +196,13 @@ def _form(plan: QuestionPlan, wording: Wording, *, by_number: bool) -> Element:
     return {"tag": "form", "name": "answers", "elements": [*fields, submit]}
 
 
+def _options(question: Question) -> list[Element]:
+    """Options of which a button does not say all."""
+    told = [each for each in question.options if each.description or len(each.text) > interactions.LONGEST_BUTTON]
+    listed = "\n".join(_described(option.text, option.description) for option in told)
+    return [div(listed, text_color="grey")] if told else []
+
+
 def _prompt(question: Question, wording: Wording, *, numbered: bool = False) -> list[Element]:
     lines = [div(visible(question.prompt), text_size="heading")]
     described = [option for option in question.options if option.description] if not numbered else question.options
@@ -265,7 +284,9 @@ def _closed_body(showing: QuestionShowing, state: str, wording: Wording) -> list
         elements.append(box([markdown(said)], "green-50"))
     else:
         elements.append(box([div(wording(f"question.{state}_line"))], "grey-50"))
-        if outcome.reason:
+        if outcome.reason in _UNWRITTEN:
+            elements.append(div(wording(_UNWRITTEN[outcome.reason])))
+        elif outcome.reason:
             first, *more = paragraph(outcome.reason, _REASON_BYTES, wording).elements
             elements += [row(wording("card.reason"), first), *more]
     for question in plan.questions:

@@ -32,6 +32,16 @@ from assent.contracts.release import Release
 from assent.contracts.request import Request
 from assent.contracts.review import Examination, ReviewRecord, SeenAttempt, Telling, Told
 from assent.contracts.ruling import Ruled, Settlement
+from assent.contracts.runs import (
+    ClaimedLine,
+    LineClaim,
+    LineOffer,
+    LineOffered,
+    LineQuestion,
+    LineReport,
+    LineWritten,
+    Run,
+)
 from assent.contracts.state import State
 from assent.contracts.values import Surface
 from assent.names import AGENT_CALL
@@ -57,6 +67,7 @@ from ledger import (
     review_records,
     reviews,
     revisions,
+    runs,
     settlements,
     sinks,
     verifying,
@@ -244,6 +255,29 @@ class Ledger:
             return await questions.end_gone(connection, question_id, why, await database_now(connection))
 
         return await self._sealing(self._engine.write(end))
+
+    # Runs of programs
+
+    async def start_run(self, run: Run, consent: str, asked_by: str | None) -> bool:
+        return await self._engine.write(runs.start, run, datetime.now(UTC), consent=consent, asked_by=asked_by)
+
+    async def end_run(self, run_id: str, exit_code: int | None, output: bytes = b"") -> None:
+        await self._engine.write(runs.end, run_id, exit_code, output, datetime.now(UTC))
+
+    async def run_output(self, run_id: str) -> tuple[bytes, int | None] | None:
+        return await self._engine.read(runs.output_of, run_id)
+
+    async def offer_line(self, line: LineOffer) -> LineOffered:
+        return await self._engine.write(runs.offer, line)
+
+    async def claim_line(self, wish: LineClaim) -> ClaimedLine:
+        return await self._engine.write(runs.claim, wish)
+
+    async def confirm_line(self, written: LineWritten) -> LineReport:
+        return await self._engine.write(runs.confirm, written)
+
+    async def settle_line(self, asked: LineQuestion) -> LineReport:
+        return await self._engine.write(runs.settle, asked)
 
     # Messages
 

@@ -16,8 +16,8 @@ from assent.contracts.identity import Identity
 from assent.contracts.questions import QuestionRequest
 from assent.contracts.quotas import NO_LIMITS, Limits
 from assent.contracts.values import Frozen, Surface
-from assent.core.questions import after_ending, objection, refusal_entry
-from ledger import audit, awaited, memberships, quotas
+from assent.core.questions import after_ending, objection, refusal_entry, wrong_with
+from ledger import audit, awaited, memberships, quotas, runs
 from ledger.clock import database_now
 from ledger.engine import Connection, inserted
 from ledger.messages import Message, MessageKind, messages_of
@@ -96,6 +96,8 @@ async def register(
     place = await quotas.place_of_question(connection, request, plan)
     if plan.consent is None and (exceeded := await quotas.exceeded(connection, place, limits, now)):
         return QuestionPrepared(exceeded=exceeded)
+    if plan.run is not None and (refused := await runs.refusal(connection, plan, now)):
+        return QuestionPrepared(refused=refused)
     record = names.question_workflow(plan.question_id)
     row = {
         "record": record,
@@ -113,6 +115,8 @@ async def register(
         standing = await stored(connection, request)
         assert standing is not None, "a record is never deleted"
         return standing
+    if plan.run is not None:
+        await runs.add(connection, plan.run)
     await awaited.add(connection, record, plan.deciders)
     asked = AuditEntry(
         event=AuditEvent.ASK,
@@ -164,6 +168,8 @@ async def conclude(connection: Connection, conclusion: QuestionConclusion) -> Qu
     }
     await connection.execute(_CHANGE, {"of": record, **end})
     await awaited.remove(connection, record)
+    if _plan(row).run is not None:
+        await runs.conclude(connection, outcome.question_id)
     return outcome
 
 
@@ -220,7 +226,7 @@ async def state_of(connection: Connection, question_id: str) -> QuestionState | 
 
 _SHOWN = (
     *("question_id", "questions", "questions_sha256", "requester", "asked_by", "reason", "thread_id"),
-    *("approval_id", "tool", "asked_at", "deadline", "deciders"),
+    *("approval_id", "tool", "run", "asked_at", "deadline", "deciders"),
 )
 
 
@@ -248,12 +254,13 @@ async def judge_late(connection: Connection, answer: Answer, now: datetime) -> A
     cards = {each.message_id for each in found.messages if each.slot.kind is MessageKind.CARD and each.message_id}
     may_answer = plan.deciders.include(answer.actor.within(plan.tenant_key))
     kind = objection(plan, answer, cards, may_answer=may_answer) or after_ending(outcome.status)
-    judged = JudgedAnswer.of(answer, kind, answer.received_at or now)
+    why = wrong_with(plan, answer) if kind is VerdictKind.TAMPERED else None
+    judged = JudgedAnswer.of(answer, kind, answer.received_at or now, problem=why)
     if not await _remember(connection, record, judged, _MOST_SHOWN):
         text = (await connection.execute(_ANSWER, {"of": record, "event_id": answer.event_id})).scalar_one()
         first = JudgedAnswer.model_validate_json(text)
         kind = first.verdict if first.delivery_id == answer.delivery_id else VerdictKind.DUPLICATE
-    elif entry := refusal_entry(answer, kind, now):
+    elif entry := refusal_entry(answer, kind, now, why):
         await audit.append(connection, record, [entry])
     if kind is VerdictKind.FORBIDDEN:
         return AnswerVerdict(kind=kind)

@@ -19,6 +19,7 @@ from assent.contracts.policy import Override, Policy
 from assent.contracts.quotas import AgentLimits, Exceeded
 from assent.contracts.review import ReviewRecord
 from assent.contracts.ruling import Settlement
+from assent.contracts.runs import Run, StoredInteraction
 from assent.contracts.state import State
 from assent.errors import Unavailable
 from ledger import (
@@ -33,6 +34,7 @@ from ledger import (
     questions,
     quotas,
     review_records,
+    runs,
     settlements,
     shared_files,
     stored,
@@ -103,6 +105,19 @@ class Reader:
 
     async def asked(self, actor: Identity, offset: int, limit: int) -> tuple[tuple[WaitingQuestion, ...], int | None]:
         return await self._read(questions.found_by, actor, datetime.now(UTC), offset, limit, self._namespace)
+
+    async def run(self, run_id: str) -> tuple[Run, str | None, bool] | None:
+        """A run, the agent whose it is, and whether its process may still read."""
+        return await self._read(runs.run_of, run_id)
+
+    async def interaction(self, question_id: str) -> StoredInteraction | None:
+        return await self._read(runs.interaction, question_id)
+
+    async def interactions(self, run_id: str) -> tuple[StoredInteraction, ...]:
+        return await self._read(runs.interactions_of, run_id)
+
+    async def interactions_named(self, request_id: str) -> tuple[StoredInteraction, ...]:
+        return await self._read(runs.interactions_named, request_id)
 
     async def grants(self, offset: int, limit: int) -> tuple[tuple[Grant, ...], int | None]:
         return await self._read(grants.page, offset, limit)

@@ -25,6 +25,8 @@ ROLES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "revisions": (ADD,),
         "conversations": (ADD, CHANGE),
         "questions": (ADD, CHANGE),
+        "runs": (ADD, CHANGE),
+        "interactions": (ADD, CHANGE),
         "awaited_keys": (ADD, REMOVE),
         "chats_seen": (ADD, CHANGE),
         "chat_members": (ADD, REMOVE),
@@ -54,6 +56,8 @@ ROLES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "attempts": (ADD, CHANGE),
         "late_results": (ADD, CHANGE),
         "settlements": (ADD,),
+        "runs": (ADD, CHANGE),
+        "interactions": (CHANGE,),
         # To hold an approval's row, and to say that its audit waits for a seal.
         "approvals": (f"{CHANGE} (unsealed_since)",),
         # To hold a grant's row while a call begins on it: PostgreSQL asks for the right to change something.

@@ -18,7 +18,7 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0017"
+VERSION = "0018"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -207,6 +207,49 @@ thread_holds = Table(
     Column("held_until", Text, nullable=False),
 )
 """Who runs a thread, and until when nobody else may."""
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("run", Text, nullable=False),
+    Column("consent", Text),
+    Column("asked_by", Text),
+    Column("started_at", Text, nullable=False),
+    Column("ended_at", Text),
+    Column("exit_code", Integer),
+    Column("output", LargeBinary),
+)
+"""Executions of programs. `consent` is that of the call, where it is one; `output` the last of what it said."""
+
+_PENDING = text("is_over = 0")
+
+interactions = Table(
+    "interactions",
+    metadata,
+    Column("question_id", Text, primary_key=True),
+    Column("run_id", Text, nullable=False),
+    Column("request_id", Text, nullable=False),
+    Column("asked", Text, nullable=False),
+    Column("n", Integer, nullable=False),
+    Column("is_over", Integer, nullable=False, server_default="0"),
+    Column("state", Text, nullable=False),
+    Column("line", Text),
+    Column("event_id", Text),
+    Column("token", Text),
+    Column("written_bytes", Integer),
+    Column("at", Text),
+    Index("interactions_of_run", "run_id", "n", unique=True),
+    Index("interactions_named", "request_id"),
+    Index(
+        "interactions_one_pending_per_run",
+        "run_id",
+        unique=True,
+        sqlite_where=_PENDING,
+        postgresql_where=_PENDING,
+    ),
+)
+"""What runs ask, beside its question: where the line stands that answers it. `token` is whoever took it to write it."""
 
 decisions = Table(
     "decisions",

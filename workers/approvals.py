@@ -28,6 +28,7 @@ from activities.resolving import ResolvingActivities
 from activities.review_cards import ReviewCards
 from activities.reviews import ReviewActivities
 from activities.shared_files import SharedFileActivities
+from activities.runs import LineActivities, RunCards
 from activities.weighing import WeighingActivities
 from assent import names
 from assent.settings import Settings
@@ -55,6 +56,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
     weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None)
     bundles = BundleActivities(ledger, cards.feishu, cards.showings) if cards else None
     questions = QuestionActivities(ledger, settings, _question_cards(ledger, cards))
+    lines = LineActivities(ledger)
     return Worker(
         client,
         task_queue=names.APPROVALS_QUEUE,
@@ -65,6 +67,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
             *(weighing.weigh, weighing.remember),
             *(reviews.examine, reviews.rule, reviews.tell),
             *(questions.prepare_question, questions.record_answer, questions.open_questions),
+            *(lines.offer_line, lines.claim_line, lines.confirm_line, lines.settle_line),
             *([cards.deliver] if cards else ()),
             *([bundles.deliver_bundle] if bundles else ()),
         ],
@@ -89,13 +92,14 @@ def outbound_worker(
     weighing = WeighingActivities(ledger, planner, cards.feishu if cards else None, resolving)
     bundles = BundleActivities(ledger, cards.feishu, cards.showings) if cards else None
     questions = _question_cards(ledger, cards)
+    runs = RunCards(ledger, settings, cards.feishu if cards else None, cards.wording if cards else None)
     awaiting = InboxActivities(ledger, cards.feishu, cards.wording, settings) if cards else None
     sharing = SharedFileActivities(ledger, cards.feishu, cards.wording, settings) if cards else None
     return Worker(
         client,
         task_queue=names.OUTBOUND_QUEUE,
         activities=[
-            *(announcements.announce, reviews.show_review, weighing.weigh, resolving.resolve),
+            *(announcements.announce, reviews.show_review, weighing.weigh, resolving.resolve, runs.show_run),
             *([cards.deliver, cards.show] if cards else ()),
             *([bundles.deliver_bundle, bundles.show_bundle] if bundles else ()),
             *([questions.deliver_question, questions.show_question] if questions else ()),

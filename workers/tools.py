@@ -24,7 +24,7 @@ def tool_workers(
 ) -> list[Worker]:
     """One worker for each queue that the tools name."""
     own = activities or ToolActivities(ledger, registry)
-    return [
+    workers = [
         Worker(
             client,
             task_queue=queue,
@@ -34,6 +34,10 @@ def tool_workers(
         )
         for queue in sorted({tool.manifest.queue for tool in registry.tools.values()})
     ]
+    if any(tool.program is not None for tool in registry.tools.values()):
+        # Only this process holds the pipes to the programs that it runs.
+        workers.append(Worker(client, task_queue=own.programs.queue, activities=[own.programs.write_line]))
+    return workers
 
 
 def _leaving_time(registry: Registry) -> timedelta:

@@ -10,6 +10,7 @@ from workflows.recall import RecallWorkflow
 from workflows.receiving import ReceiveFilesWorkflow
 from workflows.recording import RecordingWorkflow
 from workflows.redrawing import RedrawingWorkflow
+from workflows.run import RunWorkflow
 from workflows.show_answered import ShowAnsweredWorkflow
 from workflows.show_settled import ShowSettledWorkflow
 from workflows.warning import WarningWorkflow
@@ -25,6 +26,7 @@ ALL = [
     ReceiveFilesWorkflow,
     RecordingWorkflow,
     RedrawingWorkflow,
+    RunWorkflow,
     ShowAnsweredWorkflow,
     ShowSettledWorkflow,
     WarningWorkflow,
@@ -42,6 +44,7 @@ __all__ = [
     "ReceiveFilesWorkflow",
     "RecordingWorkflow",
     "RedrawingWorkflow",
+    "RunWorkflow",
     "ShowAnsweredWorkflow",
     "ShowSettledWorkflow",
     "WarningWorkflow",

@@ -23,16 +23,42 @@ with workflow.unsafe.imports_passed_through():
     )
     from assent.contracts.conclude import Announcement
     from assent.contracts.prepare import Resolved, Unknowns
+    from assent.contracts.runs import (
+        ClaimedLine,
+        LineClaim,
+        LineOffered,
+        LineQuestion,
+        LineReport,
+        LineWritten,
+        RunHolder,
+    )
     from assent.contracts.signals import CallAsks, VerdictQuestion, Withdrawal
     from assent.core import questions as core
     from assent.core.questions import Asked, Opened, Unopened
-    from assent.steps import DELIVER_QUESTION, PREPARE_QUESTION, RECORD_ANSWER, RESOLVE, WEIGH, WRITE_AUDIT
+    from assent.steps import (
+        CLAIM_LINE,
+        CONFIRM_LINE,
+        DELIVER_QUESTION,
+        OFFER_LINE,
+        PREPARE_QUESTION,
+        RECORD_ANSWER,
+        RESOLVE,
+        SETTLE_LINE,
+        WEIGH,
+        WRITE_AUDIT,
+        WRITE_LINE,
+    )
     from assent.temporal import search
     from workflows.details import question_page
     from workflows.reading import read
-    from workflows.steps import HERE, LOCAL, OUTBOUND, take, uncancelled
+    from workflows.steps import HERE, LOCAL, ONCE, OUTBOUND, take, uncancelled
 
 _SOONEST = timedelta(milliseconds=1)
+_TAKEN_WITHIN = timedelta(seconds=20)
+"""How long the worker that holds the pipe may take to begin; one that lives asks for work all the time."""
+_WRITTEN_WITHIN = timedelta(seconds=20)
+_FETCHED_WITHIN = timedelta(minutes=1)
+"""How long `assent run` may take to fetch a line, to write it and to say so."""
 _NO_CARD = "its card could not be delivered before the deadline"
 
 
@@ -50,6 +76,8 @@ class QuestionWorkflow:
         self._limits = asked.limits
         self._unopened = Unopened(request=asked.request)
         self._open: Opened | None = core.resume(asked.state) if asked.state else None
+        self._is_line_done = False
+        """Whether whoever holds the pipe has written the line, or writes no more."""
         self._doing: dict[str, asyncio.Task[None]] = {}
         """What is under way beside the wait, by what it is."""
 
@@ -61,6 +89,7 @@ class QuestionWorkflow:
         if self._open is None and (known := await self._opened()) is not None:
             return known
         await self._answered()
+        await self._written()
         return await self._end()
 
     # The steps
@@ -197,6 +226,47 @@ class QuestionWorkflow:
         await take(WRITE_AUDIT, batch, HERE)
         self._becomes(core.write, batch.entries, workflow.now())
 
+    # The line
+
+    async def _written(self) -> None:
+        """Where a running program asked: have the answer written to it, once, before anybody is told of it."""
+        offer = core.offer(self._question)
+        if offer is None:
+            return
+        offered = await take(OFFER_LINE, offer, HERE)
+        if not offered.is_done:
+            await self._until_written(offered)
+        report = await take(SETTLE_LINE, LineQuestion(question_id=self._request.question_id), HERE)
+        self._becomes(core.written, report, workflow.now())
+
+    async def _until_written(self, offered: LineOffered) -> None:
+        """What became of the line is on record; where this is given up on, nobody takes it any more."""
+        if offered.holder is RunHolder.CLIENT:
+            with contextlib.suppress(TimeoutError):
+                await workflow.wait_condition(lambda: self._is_line_done, timeout=_FETCHED_WITHIN)
+            await workflow.wait_condition(workflow.all_handlers_finished)
+            return
+        with contextlib.suppress(FailureError):
+            await workflow.execute_activity(
+                WRITE_LINE.name,
+                LineQuestion(question_id=self._request.question_id),
+                result_type=WRITE_LINE.gives,
+                task_queue=offered.queue,
+                schedule_to_start_timeout=_TAKEN_WITHIN,
+                start_to_close_timeout=_WRITTEN_WITHIN,
+                retry_policy=ONCE,
+            )
+
+    @workflow.update(name=names.CLAIM_LINE, description="Take the line, to write it once.")
+    async def _on_claim(self, claim: LineClaim) -> ClaimedLine:
+        return await take(CLAIM_LINE, claim, HERE)
+
+    @workflow.update(name=names.CONFIRM_LINE, description="The line was written.")
+    async def _on_confirm(self, written: LineWritten) -> LineReport:
+        report = await take(CONFIRM_LINE, written, HERE)
+        self._is_line_done = True
+        return report
+
     # The end
 
     async def _end(self) -> QuestionOutcome:
@@ -249,6 +319,7 @@ class QuestionWorkflow:
 
     @workflow.signal(name=names.CANCEL, description="Withdraw the question while nobody has answered.")
     def _on_cancel(self, *said: Any) -> None:
+        self._is_line_done = True  # whoever withdraws it once it is answered writes no more
         self._hears(core.withdraw, read(Withdrawal, said) or Withdrawal())
 
     def _on_temporal_cancel(self) -> None:

@@ -62,6 +62,8 @@ class FlawKind(StrEnum):
     TOO_LONG = "too_long"
     NOT_STORABLE = "not_storable"
     """It holds control characters."""
+    NOT_ONE_LINE = "not_one_line"
+    """It is written as one line, and holds line breaks or control characters."""
 
 
 class Flaw(Frozen):

@@ -12,6 +12,7 @@ from assent.contracts.identity import Identity
 from assent.contracts.prepare import Resolved, Unknowns
 from assent.contracts.questions import Question, QuestionRequest, canonical_questions
 from assent.contracts.quotas import AgentLimits, Exceeded
+from assent.contracts.runs import AskingRun
 from assent.contracts.values import Frozen
 from assent.payload import sha256
 
@@ -40,6 +41,8 @@ class QuestionPlan(Frozen):
     """The approval whose running call asks, if one does,"""
     consent: str | None = None
     tool: str | None = None
+    run: AskingRun | None = None
+    """The run of a program that asks, if one does."""
 
     @property
     def hash_is_true(self) -> bool:
@@ -69,6 +72,8 @@ class QuestionState(Frozen):
     approval_id: str | None = None
     """The approval whose running call asks, if one does,"""
     tool: str | None = None
+    run: AskingRun | None = None
+    """The run of a program that asks, if one does."""
     asked_at: datetime | None = None
     deadline: datetime | None = None
     deciders: Deciders | None = None

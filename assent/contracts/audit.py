@@ -45,6 +45,8 @@ class AuditEvent(StrEnum):
     ASK = "ask"
     """A person was asked something that is no consent."""
     ANSWER = "answer"
+    WRITE_INPUT = "write_input"
+    """An answer was written to the standard input of a running program."""
 
 
 _TROUBLES = frozenset(

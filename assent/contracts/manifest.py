@@ -30,6 +30,21 @@ class Definition(Frozen):
     """JSON Schema of the arguments."""
 
 
+class Program(Frozen):
+    """A program that a tool is: run with an argument vector, never by a shell."""
+
+    vector: tuple[str, ...]
+    """Its name and arguments, in which `{name}` stands for an argument of the call."""
+    cwd: str | None = None
+    env: tuple[str, ...] = ()
+    """Which of the worker's environment variables it gets, by their names."""
+    failure_codes: tuple[int, ...] = ()
+    """Exit codes that say for certain that it did nothing."""
+    max_output: int
+    """Bytes it may say before it is stopped."""
+    returns_output: bool = False
+
+
 class Manifest(Frozen):
     """What a tool says of itself, published by the worker that runs it."""
 
@@ -56,6 +71,8 @@ class Manifest(Frozen):
     permission: Permission = Permission()
     presentation: Presentation = Presentation()
     """How its calls are read. Consent does not rest on it: what is approved are the arguments."""
+    program: Program | None = None
+    """The program that it is, if it is one."""
     is_consent_only: bool = False
     """Whether the agent makes the call itself, so that nothing runs here."""
     warnings: tuple[str, ...] = ()
@@ -67,4 +84,6 @@ class Manifest(Frozen):
     def shown_sha256(self) -> str:
         """The hash of what consent rests on: a tool that changed in any of it is another tool."""
         rests_on = {"name", "parameters", "risk", "approvers", "retry_safe", "permission"}
+        if self.program is not None:
+            rests_on |= {"program", "timeout", "asks"}
         return sha256(canonical_json(self.model_dump(mode="json", include=rests_on)))

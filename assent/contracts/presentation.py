@@ -50,6 +50,9 @@ class Presentation(Frozen):
     decimals: tuple[str, ...] = ()
     """Those that are decimal numbers, written as text so that they stay exact."""
 
+    command: tuple[str, ...] = ()
+    """The argument vector of a program, in which `{name}` stands for an argument."""
+
     def sorted(self, names: Mapping[str, object]) -> list[str]:
         """Arguments in the order in which the tool declares them; others, which there should not be, at the end."""
         declared = [name for name in self.order if name in names]

@@ -11,6 +11,7 @@ from pydantic import Field, StringConstraints, model_validator
 from assent.contracts.approvers import Deciders
 from assent.contracts.identity import Identity
 from assent.contracts.request import DEFAULT_TTL, MAX_TTL, CallbackUrl
+from assent.contracts.runs import AskingRun
 from assent.contracts.values import Frozen, Id, Surface, Text
 from assent.payload import canonical_json, sha256
 
@@ -130,6 +131,8 @@ class QuestionRequest(Frozen):
     callback_url: CallbackUrl | None = None
     call: AskingCall | None = None
     """The call whose tool asks, if one does."""
+    run: AskingRun | None = None
+    """The run of a program that asks, if one does: the answer becomes a line of its standard input."""
     surface: Surface = Surface.CLIENT
     asked_by: Id | None = None
     """The name of the token that the agent showed."""
@@ -143,6 +146,8 @@ class QuestionRequest(Frozen):
             raise ValueError(f"questions: all of them together hold at most {MOST_BYTES} bytes")
         if self.members and (self.people or not self.chat_id):
             raise ValueError("members: name the chat whose members may answer in chat_id, and no people beside them")
+        if self.run is not None and (len(self.questions) > 1 or self.question_id != self.run.question_id):
+            raise ValueError("run: it asks one question at a time, under its own id")
         return self
 
     @property

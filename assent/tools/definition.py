@@ -22,7 +22,7 @@ from assent import names
 from assent.arguments import schema
 from assent.contracts.approvers import Approvers
 from assent.contracts.identity import Identity
-from assent.contracts.manifest import Manifest, Risk
+from assent.contracts.manifest import Manifest, Program, Risk
 from assent.contracts.permission import IN_CAMEL_CASE, Permission
 from assent.contracts.presentation import Presentation, Words, placeholders
 from assent.contracts.values import Frozen, Id
@@ -147,6 +147,8 @@ class Tool:
         warnings: Warnings = (),
         **declared: Any,
     ) -> None:
+        self.program: Program | None = None
+        """The program that it is, if it is one: run in place of the function."""
         self.function = function
         self.probe = probe
         self._parameters, self._context_name = _parameters(function, declared["name"])
@@ -182,6 +184,13 @@ class Tool:
         context = {"files": files}
         model = self._model.model_validate_json(arguments, strict=True, extra="forbid", context=context)
         return {parameter.name: getattr(model, f"p{i}") for i, parameter in enumerate(self._parameters)}
+
+    def running(self, program: Program) -> Tool:
+        """The same, as a program: consent rests on all that is said of it."""
+        self.program = program
+        shown = self.manifest.presentation.model_copy(update={"command": program.vector})
+        self.manifest = self.manifest.model_copy(update={"program": program, "presentation": shown})
+        return self
 
     def bound(self, arguments: dict[str, Any], context: ToolContext) -> Callable[[], Any]:
         """The call, ready to be made."""

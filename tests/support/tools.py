@@ -17,7 +17,9 @@ from pydantic import BaseModel
 from assent import Approvers, Identity, Permission, ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResult, tool
 from assent.files import SharedFile
 from assent.types import Execution, ResultReview
+from tests.support import programs
 
+PROGRAMS = programs.ALL
 LI_LEI = Identity(open_id="ou_lilei", union_id="on_lilei")
 HAN_MEIMEI = Identity(open_id="ou_han")
 

@@ -11,6 +11,7 @@ from assent.contracts.asking import QuestionPlan
 from assent.contracts.audit import AuditEntry, AuditEvent
 from assent.contracts.decision import VerdictKind
 from assent.contracts.identity import Identity
+from assent.contracts.runs import RUN_ENDED, WRITE_UNKNOWN, LineOffer, LineReport, LineState
 from assent.contracts.signals import Withdrawal
 from assent.contracts.weigh import Weighed
 from assent.core.questions.judging import (
@@ -19,10 +20,12 @@ from assent.core.questions.judging import (
     audit_entry,
     explained,
     flaws_in,
+    flaws_in_line,
     meant,
     normalised,
     objection,
     refusal_entry,
+    wrong_with,
 )
 from assent.core.questions.standing import Ending, Opened, Standing, Unopened
 
@@ -80,7 +83,11 @@ def _judge(question: Opened, given: Answer, now: datetime) -> Opened:
     verdict = _objection(question, given) or _too_late(question, given, now)
     if verdict is not None:
         return _refuse(question, given, verdict, now)
-    if flaws := flaws_in(question.plan.questions, meant(question.plan.questions, given)):
+    said = meant(question.plan.questions, given)
+    is_line = question.plan.run is not None
+    if flaws := (flaws_in_line(question.plan.questions, said) if is_line else ()) or flaws_in(
+        question.plan.questions, said
+    ):
         return _refuse(question, given, VerdictKind.INVALID, now, problem=explained(flaws), flaws=flaws)
     if not question.notes.has_room(sizes.size(given)):
         return _refuse(question, given, VerdictKind.INVALID, now, problem=_NO_ROOM)
@@ -121,7 +128,7 @@ def _accept(question: Opened, given: Answer, now: datetime) -> Opened:
     answers = normalised(question.plan.questions, meant(question.plan.questions, given))
     question = _remember(question, given, VerdictKind.ACCEPTED, now)
     entry = audit_entry(AuditEvent.ANSWER, given, now).model_copy(update={"content_sha256": answers_sha256(answers)})
-    ending = Ending(status=QuestionStatus.RESOLVED, by=given.actor, answers=answers, at=now)
+    ending = Ending(status=QuestionStatus.RESOLVED, by=given.actor, answers=answers, at=now, event_id=given.event_id)
     return question.model_copy(update={"notes": question.notes.note(entry), "ending": ending})
 
 
@@ -163,6 +170,49 @@ def end(question: Standing, ending: Ending, entry: AuditEntry, now: datetime) ->
     return look_again(question, now)
 
 
+# The line that an answer becomes
+
+
+def offer(question: Opened) -> LineOffer | None:
+    """The line that is to be written, if an answered question is a running program's."""
+    ending, plan = question.ending, question.plan
+    if plan.run is None or ending is None or ending.answers is None or ending.by is None:
+        return None
+    said = ending.answers[plan.questions[0].id]
+    assert isinstance(said, str), "a run asks for a text or one option"
+    assert ending.event_id is not None, "somebody answered"
+    return LineOffer(question_id=plan.question_id, event_id=ending.event_id, actor=ending.by, text=f"{said}\n")
+
+
+def written(question: Opened, report: LineReport, now: datetime) -> Opened:
+    """It is known what became of the line; what was not written, or perhaps not, was not answered."""
+    ending = question.ending
+    assert ending is not None, "only what has ended is written"
+    assert ending.answers is not None, "only an answer is written"
+    if report.state is LineState.WRITTEN:
+        entry = AuditEntry(
+            event=AuditEvent.WRITE_INPUT,
+            at=now,
+            once="write_input",
+            actor=ending.by,
+            event_id=ending.event_id,
+            payload_sha256=question.plan.questions_sha256,
+            content_sha256=answers_sha256(ending.answers),
+        )
+        return question.model_copy(update={"notes": question.notes.note(entry)})
+    why = WRITE_UNKNOWN if report.state is LineState.UNKNOWN else RUN_ENDED
+    entry = AuditEntry(
+        event=AuditEvent.CANCEL,
+        at=now,
+        once="cancel",
+        reason=why,
+        event_id=ending.event_id,
+        payload_sha256=question.plan.questions_sha256,
+    )
+    unwritten = Ending(status=QuestionStatus.CANCELLED, reason=why, at=now)
+    return question.model_copy(update={"ending": unwritten, "notes": question.notes.note(entry)})
+
+
 # What is kept of what was said
 
 
@@ -190,8 +240,10 @@ def _refuse(
     problem: str | None = None,
     flaws: Collection[Flaw] = (),
 ) -> Standing:
-    question = _remember(question, given, verdict, now, problem, flaws)
-    entry = refusal_entry(given, verdict, now)
+    unsigned = wrong_with(question.plan, given) if isinstance(question, Opened) else None
+    why = unsigned if verdict is VerdictKind.TAMPERED else None
+    question = _remember(question, given, verdict, now, problem or why, flaws)
+    entry = refusal_entry(given, verdict, now, why)
     return question.model_copy(update={"notes": question.notes.note_refusal(entry)}) if entry else question
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
@@ -10,6 +11,7 @@ from assent.contracts.asking import QuestionPlan
 from assent.contracts.audit import AuditEntry, AuditEvent
 from assent.contracts.decision import VerdictKind
 from assent.contracts.questions import Question, QuestionKind
+from assent.contracts.runs import SIGNATURE_INVALID
 from assent.payload import canonical_json, sha256
 
 _SAID = {
@@ -22,6 +24,7 @@ _SAID = {
     FlawKind.NOT_TEXT: "answer with a text",
     FlawKind.TOO_LONG: "it is longer than {limit} characters",
     FlawKind.NOT_STORABLE: "control characters cannot be kept",
+    FlawKind.NOT_ONE_LINE: "it is written as one line: no line breaks, no control characters",
 }
 
 
@@ -37,11 +40,21 @@ def objection(plan: QuestionPlan, answer: Answer, cards: Collection[str], *, may
         and plan.hash_is_true
         and answer.questions_sha256 == plan.questions_sha256
     )
-    if not about_this_question:
+    if not about_this_question or is_unsigned(plan, answer):
         return VerdictKind.TAMPERED
     if answer.actor.is_outside(plan.tenant_key) or not may_answer:
         return VerdictKind.FORBIDDEN
     return None
+
+
+def is_unsigned(plan: QuestionPlan, answer: Answer) -> bool:
+    """Whether it came by a callback that nobody signed: good enough for words, not for what a program reads."""
+    return plan.run is not None and answer.proof == "feishu-token"
+
+
+def wrong_with(plan: QuestionPlan, answer: Answer) -> str | None:
+    """What is told of an answer that was refused for how it came."""
+    return SIGNATURE_INVALID if is_unsigned(plan, answer) else None
 
 
 def after_ending(status: QuestionStatus) -> VerdictKind:
@@ -71,6 +84,20 @@ def flaws_in(questions: Collection[Question], given: Mapping[str, Given]) -> tup
     strays = [Flaw(question=name[:200], kind=FlawKind.UNKNOWN_QUESTION) for name in given if name not in known]
     flaws = [_flaw(question, given.get(question.id)) for question in questions]
     return (*strays[:1], *(flaw for flaw in flaws if flaw is not None))
+
+
+def flaws_in_line(questions: Collection[Question], given: Mapping[str, Given]) -> tuple[Flaw, ...]:
+    """What is wrong with an answer that becomes one line of a program's input, as it was said."""
+    return tuple(
+        Flaw(question=question.id, kind=FlawKind.NOT_ONE_LINE)
+        for question in questions
+        if isinstance(said := given.get(question.id), str) and not is_one_line(said)
+    )
+
+
+def is_one_line(text: str) -> bool:
+    """Whether a program that reads a line gets all of it, and nothing that a terminal would obey."""
+    return all(unicodedata.category(c) not in ("Cc", "Cs", "Zl", "Zp") for c in text)
 
 
 def normalised(questions: Collection[Question], given: Mapping[str, Given]) -> dict[str, Given]:
@@ -164,11 +191,11 @@ def audit_entry(event: AuditEvent, answer: Answer, at: datetime) -> AuditEntry:
     )
 
 
-def refusal_entry(answer: Answer, verdict: VerdictKind, at: datetime) -> AuditEntry | None:
+def refusal_entry(answer: Answer, verdict: VerdictKind, at: datetime, why: str | None = None) -> AuditEntry | None:
     """The audit's note of an answer that was refused for what it is, not for when it came."""
     match verdict:
         case VerdictKind.TAMPERED:
-            return audit_entry(AuditEvent.TAMPER, answer, at)
+            return audit_entry(AuditEvent.TAMPER, answer, at).model_copy(update={"error": why})
         case VerdictKind.FORBIDDEN:
             return audit_entry(AuditEvent.FORBID, answer, at)
         case _:

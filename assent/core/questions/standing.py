@@ -24,6 +24,8 @@ class Ending(Frozen):
     """Who answered it, or withdrew it."""
     answers: dict[str, Given] | None = None
     at: datetime
+    event_id: str | None = None
+    """The answer that counts."""
 
 
 class Unopened(Frozen):

@@ -19,7 +19,7 @@ from assent.core.questions.standing import Ending, Opened, Standing, Unopened
 from assent.payload import sha256
 
 _SHARED = ("question_id", "questions", "requester", "asked_by", "reason", "thread_id")
-_PLANNED = ("questions_sha256", "approval_id", "tool", "asked_at", "deadline", "deciders")
+_PLANNED = ("questions_sha256", "approval_id", "tool", "run", "asked_at", "deadline", "deciders")
 
 
 def state(question: Unopened | Opened) -> QuestionState:

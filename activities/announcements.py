@@ -55,8 +55,10 @@ class AnnouncementActivities:
         closing = await self._heads(record)
         if closing is None:
             raise ApplicationError("the ending is not in the ledger yet", type="Unrecorded")
-        ours = {"url", "asked_by", "outcome" if announcement.outcome is None else "question"}
+        ours = {"url", "asked_by", "interaction", "outcome" if announcement.outcome is None else "question"}
         body = announcement.model_copy(update={"audit": closing}).model_dump_json(exclude=ours).encode()
+        if announcement.interaction is not None:
+            body = announcement.interaction.model_dump_json(exclude_none=True).encode()
         # The same with each try, so that an agent knows a repetition by it.
         message_id = f"msg_{sha256(f'{record}:{closing.head}')[:32]}"
         now = int(datetime.now(UTC).timestamp())

@@ -11,6 +11,7 @@ AssentError
 ├── QuestionConflict                     the question id belongs to another question
 ├── QuestionNotFound                     neither Temporal nor the ledger knows the question
 ├── QuestionInterrupted                  the question's workflow was ended by hand
+├── InteractionRefused                   a line for a running program is not taken; says by which code
 ├── NotFrozen                            the approval is not frozen: there is nothing to settle
 ├── RulingRefused                        what was said of a frozen call cannot be taken as it is; it stays frozen
 ├── QuotaExceeded                        more was asked for than may be; says which quota, and when to ask again
@@ -130,6 +131,15 @@ class QuestionInterrupted(AssentError):
         super().__init__(f"question {question_id!r} was {how} in Temporal before it was answered. Ask it again.")
         self.question_id = question_id
         self.how = how
+
+
+class InteractionRefused(AssentError):
+    """A line for a running program is not taken: nothing of it was written."""
+
+    def __init__(self, code: str, question_id: str) -> None:
+        super().__init__(f"interaction {question_id!r}: {code}; nothing of this was written")
+        self.code = code
+        self.question_id = question_id
 
 
 class NotFrozen(AssentError):

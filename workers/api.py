@@ -14,7 +14,19 @@ from assent.settings import Settings
 from assent.temporal.door import TemporalDoor
 from assent.watched import Watched
 from ledger import Reader
-from workers import approvals_api, docs, files_api, frozen_api, inbox_api, problems, process, questions_api, serving
+from workers import (
+    approvals_api,
+    bridge_api,
+    docs,
+    files_api,
+    frozen_api,
+    inbox_api,
+    problems,
+    process,
+    questions_api,
+    runs_api,
+    serving,
+)
 from workers.api_context import ApiContext
 from workers.tokens import Tokens
 
@@ -27,10 +39,10 @@ def create_app(settings: Settings, client: Client, reader: Reader) -> FastAPI:
     """The API as these settings want it. Raises Misconfigured where nobody could come in."""
     description = "AI agents act with a person's consent, at most once, and never lie about what happened."
     app = serving.new_app(client, settings, description, described=True)
-    app.state.context = ApiContext(TemporalDoor(client, reader), reader, _tokens(settings))
-    routers = (approvals_api.router, questions_api.router, frozen_api.router, inbox_api.router, files_api.router)
-    for router in routers:
-        app.router.routes.extend(router.routes)
+    app.state.context = ApiContext(TemporalDoor(client, reader), reader, _tokens(settings), client)
+    rooms = (approvals_api, questions_api, runs_api, bridge_api, frozen_api, inbox_api, files_api)
+    for room in rooms:
+        app.router.routes.extend(room.router.routes)
     app.add_api_route("/readyz", readyz, methods=["GET"], tags=["operation"], responses=problems.documented(503))
     docs.install(app)
     return app

@@ -16,6 +16,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
 from pydantic import TypeAdapter
+from temporalio.client import Client
 
 from assent import strict_json
 from assent.api.problems import Code, problem_of
@@ -62,6 +63,7 @@ class ApiContext:
     door: TemporalDoor
     reader: Reader
     tokens: Watched[Tokens]
+    client: Client
     rates: Rates = field(default_factory=Rates)
     started: Rates = field(default_factory=lambda: Rates(window=DAY.total_seconds()))
     """The bytes that were started with: Temporal keeps them, also of what is refused when it is prepared."""
@@ -102,12 +104,21 @@ def refuse_unless_settling(agent: Agent) -> None:
         raise NotAllowed(f"the token {agent.name!r} may not settle.")
 
 
+def refuse_unless_bridging(agent: Agent) -> None:
+    """Refuse a token that may not speak for running programs."""
+    if not agent.may_bridge:
+        raise NotAllowed(f"the token {agent.name!r} may not bridge.")
+
+
 _BEFORE_READING: dict[str, tuple[Callable[[Agent], None], int]] = {
     "/v1/approvals": (_refuse_unless_asking, _MOST_TOLD),
     "/v1/bundles": (_refuse_unless_asking, MOST_IN_BUNDLE),
     "/v1/questions": (_refuse_unless_questioning, _MOST_QUESTIONING),
     "/v1/questions/{question_id}/answer": (refuse_unless_deciding, _MOST_QUESTIONING),
     "/v1/approvals/{approval_id}/decide": (refuse_unless_deciding, _MOST_TOLD),
+    "/v1/runs/{run_id}/interactions": (_refuse_unless_questioning, _MOST_QUESTIONING),
+    "/internal/interactions": (refuse_unless_bridging, _MOST_QUESTIONING),
+    "/internal/tool-runs/{run_id}/stdin": (refuse_unless_bridging, _AROUND),
     "/v1/frozen/{approval_id}/settle": (refuse_unless_settling, strict_json.MOST_VALUES),
 }
 """Which tokens are refused whatever the body says, and how many values of it are read at most."""
@@ -248,10 +259,10 @@ TheAgent = Annotated[Agent, Depends(_agent)]
 ApprovalId = Annotated[str, Depends(_approval_id)]
 
 
-def agents_router() -> APIRouter:
-    """Paths under `/v1` for whoever shows a token."""
+def agents_router(prefix: str = "/v1") -> APIRouter:
+    """Paths for whoever shows a token."""
     return APIRouter(
-        prefix="/v1",
+        prefix=prefix,
         route_class=_AgentRoute,
         dependencies=[Security(HTTPBearer(auto_error=False, description="A token from the operator."))],
         responses=documented(400, 401, 403, 404, 413, 422, 429, 503),

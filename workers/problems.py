@@ -46,6 +46,7 @@ _DESCRIPTIONS = {
     401: "The token is missing or not known.",
     403: "The token does not reach that far.",
     404: "The approval is not known, or not to be seen with this token.",
+    408: "The interaction has expired.",
     409: "It conflicts with what is already there; the code says how.",
     413: "The body is too large.",
     422: "What was sent is not valid; the errors say where.",

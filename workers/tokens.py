@@ -81,6 +81,8 @@ class Agent(BaseModel):
     """Whether it may tell what a person decided; never about what it asked for itself."""
     may_settle: bool = False
     """Whether it may tell what an operator found out of a frozen call; never of one that it asked for itself."""
+    may_bridge: bool = False
+    """Whether it may tell running programs what people answered, and ask for hosts that own their processes."""
     may_read_policy: bool = False
     """Whether it may read the operator's policy, and all that the tools say of themselves."""
     may_list_files: bool = False

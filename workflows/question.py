@@ -301,7 +301,11 @@ class QuestionWorkflow:
         if self._request.callback_url is None:
             return
         announcement = Announcement(
-            url=self._request.callback_url, question=outcome, ended_at=workflow.now(), asked_by=self._request.asked_by
+            url=self._request.callback_url,
+            question=outcome,
+            interaction=core.event(self._question, outcome),
+            ended_at=workflow.now(),
+            asked_by=self._request.asked_by,
         )
         with contextlib.suppress(WorkflowAlreadyStartedError):  # a reset: it was announced before
             await workflow.start_child_workflow(

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ValidationError
 from assent.api.problems import MEDIA_TYPE, Code, Problem, error_of
 from assent.api.questions import HttpQuestions
 from assent.api.reading import read
+from assent.api.runs import HttpRuns
 from assent.api.wire import (
     ApprovalList,
     ApprovalView,
@@ -79,6 +80,7 @@ class HttpDoor:
             transport=transport,
         )
         self.questions = HttpQuestions(self._insist, self._polled)
+        self.runs = HttpRuns(self._insist)
         self._failures = (httpx.TransportError, httpx.DecodingError, TimeoutError)
 
     may_decide_anything = False

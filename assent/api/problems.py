@@ -13,6 +13,7 @@ from assent.errors import (
     ApprovalNotFound,
     AssentError,
     ConversationBusy,
+    InteractionRefused,
     InvalidRequest,
     NotAllowed,
     NotFrozen,
@@ -54,6 +55,12 @@ class Code(StrEnum):
     NOT_ENDED = "not_ended"
     NOT_FROZEN = "not_frozen"
     RULING_REFUSED = "ruling_refused"
+    INTERACTION_NOT_FOUND = "HELIOS-HITL-404-INTERACTION_NOT_FOUND"
+    INTERACTION_NOT_PENDING = "HELIOS-HITL-409-INTERACTION_NOT_PENDING"
+    ANSWER_ALREADY_CONSUMED = "HELIOS-HITL-409-ANSWER_ALREADY_CONSUMED"
+    RUN_NOT_ACTIVE = "HELIOS-TOOL-409-RUN_NOT_ACTIVE"
+    LARK_SIGNATURE_INVALID = "HELIOS-HITL-401-LARK_SIGNATURE_INVALID"
+    INTERACTION_EXPIRED = "HELIOS-HITL-408-INTERACTION_EXPIRED"
     TOO_LARGE = "too_large"
     QUOTA_EXCEEDED = "quota_exceeded"
     UNAVAILABLE = "unavailable"
@@ -230,6 +237,42 @@ _KINDS = {
         certain=_STAYS_FROZEN,
         advice="Find out whether the call took effect, and say that; or type the payload's hash correctly.",
     ),
+    Code.INTERACTION_NOT_FOUND: _Kind(
+        status=404,
+        title="The interaction is not known",
+        certain="Nothing was written.",
+        advice="Check that the run and the interaction belong together.",
+    ),
+    Code.INTERACTION_NOT_PENDING: _Kind(
+        status=409,
+        title="The interaction was cancelled",
+        certain="Nothing more is written for it.",
+        advice="See why with GET /internal/interactions/{id}.",
+    ),
+    Code.ANSWER_ALREADY_CONSUMED: _Kind(
+        status=409,
+        title="Another answer counts",
+        certain="This one is not written.",
+        advice="See who answered with GET /internal/interactions/{id}.",
+    ),
+    Code.RUN_NOT_ACTIVE: _Kind(
+        status=409,
+        title="The program has ended",
+        certain="Nothing more is written to it, and its interaction is cancelled.",
+        advice="Start it again, if that is what is wanted.",
+    ),
+    Code.LARK_SIGNATURE_INVALID: _Kind(
+        status=401,
+        title="The callback was not signed",
+        certain="Nothing was written.",
+        advice="Set an Encrypt Key in Feishu and here, or use the long connection.",
+    ),
+    Code.INTERACTION_EXPIRED: _Kind(
+        status=408,
+        title="The interaction has expired",
+        certain="Nothing was written.",
+        advice="Let the program ask again.",
+    ),
     Code.TOO_LARGE: _Kind(
         status=413,
         title="The request is too large",
@@ -299,6 +342,8 @@ def problem_of(error: AssentError) -> Problem:
             return problem(Code.QUESTION_NOT_FOUND, said, question_id=error.question_id)
         case QuestionInterrupted():
             return problem(Code.QUESTION_INTERRUPTED, said, question_id=error.question_id, how=error.how)
+        case InteractionRefused():
+            return problem(Code(error.code), said, question_id=error.question_id)
         case NotFrozen():
             return problem(Code.NOT_FROZEN, said, approval_id=error.approval_id)
         case RulingRefused():
@@ -335,6 +380,8 @@ def error_of(found: Problem) -> AssentError:
             return QuestionNotFound(question_id)
         case Problem(code=Code.QUESTION_INTERRUPTED, question_id=str(question_id)):
             return QuestionInterrupted(question_id, found.how or "ended")
+        case Problem(question_id=str(question_id)) if found.code.startswith("HELIOS-"):
+            return InteractionRefused(found.code.value, question_id)
         case Problem(code=Code.NOT_FROZEN | Code.NO_SETTLEMENT, approval_id=str(approval_id)):
             return NotFrozen(approval_id)
         case Problem(code=Code.RULING_REFUSED, approval_id=str(approval_id)):

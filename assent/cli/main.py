@@ -17,7 +17,7 @@ import click
 from pydantic import Field, TypeAdapter
 from temporalio.service import RPCError
 
-from assent.cli import feishu, files, frozen, grants, inbox, listings, policy, questions, tables, typed
+from assent.cli import feishu, files, frozen, grants, inbox, listings, policy, questions, run, tables, typed
 from assent.cli.common import EXIT_OF_VERDICT, Answer, Exit, cli, command, identity, over_http, states_of
 from assent.cli.common import approval_id as approval_id_argument
 from assent.cli.sentences import verdict_sentence
@@ -47,7 +47,7 @@ from assent.safe import one_line
 from assent.temporal.door import TemporalDoor
 from assent.temporal.reviews import Review
 
-__all__ = ["Exit", "cli", "feishu", "files", "frozen", "grants", "inbox", "policy", "questions", "main"]
+__all__ = ["Exit", "cli", "feishu", "files", "frozen", "grants", "inbox", "main", "policy", "questions", "run"]
 
 _TAKEN_WITHIN = timedelta(seconds=3)
 """How long a request waits to be seen by a worker before the command says that none has."""

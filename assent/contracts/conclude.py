@@ -10,6 +10,7 @@ from assent.contracts.approvers import Deciders
 from assent.contracts.audit import AuditEntry, ClosingHead
 from assent.contracts.decision import Judged
 from assent.contracts.outcome import Outcome
+from assent.contracts.runs import InteractionEvent
 from assent.contracts.values import Frozen
 
 
@@ -40,6 +41,8 @@ class Announcement(Frozen):
     outcome: Outcome | None = None
     question: QuestionOutcome | None = None
     """Instead of it, where a question ended."""
+    interaction: InteractionEvent | None = None
+    """What is posted of it instead, where a run asked it."""
     ended_at: datetime
     asked_by: str | None = None
     """The agent that asked, whose secrets sign it."""

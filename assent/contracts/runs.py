@@ -147,6 +147,39 @@ class LineReport(Frozen):
     at: datetime | None = None
 
 
+class InteractionActor(Frozen):
+    """Who answered, as hosts are told."""
+
+    actor_type: str = "user"
+    actor_id: str
+
+    @classmethod
+    def of(cls, person: Identity) -> InteractionActor:
+        return cls(actor_id=person.open_id or person.union_id or person.user_id or "")
+
+
+class InteractionAnswer(Frozen):
+    answer_type: AnswerType
+    answer_value: str
+
+
+class InteractionEvent(Frozen):
+    """What the host of a process is told of an interaction that has ended."""
+
+    event_id: str
+    event_type: str
+    """`interaction.answer.submitted`; or `interaction.expired`, `interaction.cancelled`."""
+    occurred_at: datetime
+    collab_session_id: str | None = None
+    tool_session_id: str
+    interaction_request_id: str
+    run_id: str
+    answered_by: InteractionActor | None = None
+    answer: InteractionAnswer | None = None
+    reason: str | None = None
+    idempotency_key: str
+
+
 class StoredInteraction(Frozen):
     """An interaction as the ledger has it, beside its question."""
 

@@ -129,15 +129,16 @@ class ProgramProcess:
 
     async def stop(self) -> None:
         """Have it end, with all that it started."""
-        self._signal(signal.SIGTERM)
+        self.send(signal.SIGTERM)
         try:
             await asyncio.wait_for(self._process.wait(), _STOPPED_WITHIN)
         except TimeoutError:
-            self._signal(signal.SIGKILL)
+            self.send(signal.SIGKILL)
             await self._process.wait()
-        self._signal(signal.SIGKILL)  # what it left behind
+        self.send(signal.SIGKILL)  # what it left behind
 
-    def _signal(self, number: signal.Signals) -> None:
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, and all that it started; of one that has ended, what it left behind."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self._own_group:
                 os.killpg(self._process.pid, number)

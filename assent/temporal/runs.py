@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from typing import TypeVar
 
-from temporalio.client import Client
+from pydantic import BaseModel
+from temporalio.client import Client, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
 from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
+from temporalio.service import RPCError, RPCStatusCode
 
 from assent import names
-from assent.contracts.runs import RunNews, RunStart
+from assent.contracts.runs import ClaimedLine, LineClaim, LineReport, LineWritten, RunNews, RunStart
+from assent.errors import QuestionNotFound, Unavailable
+from assent.temporal.connection import unavailable
 
 _log = logging.getLogger(__name__)
+_Answer = TypeVar("_Answer", bound=BaseModel)
+_UPDATED_WITHIN = 10.0
+
+
+async def claim_line(client: Client, claim: LineClaim) -> ClaimedLine:
+    """Take the line that answers an interaction, to write it once. Raises Unavailable, QuestionNotFound."""
+    return await _update(client, names.CLAIM_LINE, claim, ClaimedLine, claim.token)
+
+
+async def confirm_line(client: Client, written: LineWritten) -> LineReport:
+    """Say that it was written. Raises Unavailable, QuestionNotFound."""
+    return await _update(client, names.CONFIRM_LINE, written, LineReport, f"{written.token}:written")
+
+
+async def _update(
+    client: Client, name: str, said: LineClaim | LineWritten, answer: type[_Answer], update_id: str
+) -> _Answer:
+    handle = client.get_workflow_handle(names.question_workflow(said.question_id))
+    try:
+        async with asyncio.timeout(_UPDATED_WITHIN):
+            done: _Answer = await handle.execute_update(name, said, id=update_id, result_type=answer)
+            return done
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise QuestionNotFound(said.question_id) from None
+        raise unavailable(error) from error
+    except (TimeoutError, WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError):
+        raise Unavailable("no approvals worker answers; the line is not lost. Ask again with the same token.") from None
 
 
 async def tell_run(client: Client, start: RunStart, news: RunNews) -> bool:

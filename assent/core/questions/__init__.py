@@ -10,7 +10,7 @@ from assent.core.questions.delivering import arrive, ends_at, has_cards, is_due,
 from assent.core.questions.judging import after_ending, flaws_in, is_one_line, objection, refusal_entry, wrong_with
 from assent.core.questions.opening import end_as_before, open_with, resume
 from assent.core.questions.standing import Asked, Ending, Opened, Unopened
-from assent.core.questions.views import batch, close, conclude, has_news, state, verdict, weighing, write
+from assent.core.questions.views import batch, close, conclude, event, has_news, state, verdict, weighing, write
 
 __all__ = [
     "Asked",
@@ -25,6 +25,7 @@ __all__ = [
     "conclude",
     "end_as_before",
     "ends_at",
+    "event",
     "expire",
     "flaws_in",
     "has_cards",

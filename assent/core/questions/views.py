@@ -12,6 +12,7 @@ from assent.contracts.audit import AuditBatch, AuditEntry
 from assent.contracts.decision import VerdictKind
 from assent.contracts.identity import Identity
 from assent.contracts.questions import canonical_questions
+from assent.contracts.runs import InteractionActor, InteractionAnswer, InteractionEvent
 from assent.contracts.signals import VerdictQuestion
 from assent.contracts.weigh import Weighing
 from assent.core.questions.answering import actor_of
@@ -126,5 +127,28 @@ def close(question: Opened, outcome: QuestionOutcome) -> Opened:
         by=outcome.answered_by or (question.ending.by if question.ending else None),
         answers=outcome.answers,
         at=outcome.ended_at or question.opened_at,
+        event_id=question.ending.event_id if question.ending else None,
     )
     return question.model_copy(update={"ending": ending, "is_recorded": True})
+
+
+def event(question: Opened, outcome: QuestionOutcome) -> InteractionEvent | None:
+    """What the host of a run is told of how its interaction ended."""
+    run, ending = question.plan.run, question.ending
+    if run is None:
+        return None
+    said = (outcome.answers or {}).get(question.plan.questions[0].id)
+    what = "answer.submitted" if outcome.is_answered else outcome.status.value
+    return InteractionEvent(
+        event_id=(ending.event_id if ending else None) or f"{run.question_id}:{outcome.status.value}",
+        event_type=f"interaction.{what}",
+        occurred_at=outcome.ended_at or question.opened_at,
+        collab_session_id=run.collab_session_id,
+        tool_session_id=run.tool_session_id,
+        interaction_request_id=run.interaction_request_id,
+        run_id=run.run_id,
+        answered_by=InteractionActor.of(outcome.answered_by) if outcome.answered_by else None,
+        answer=InteractionAnswer(answer_type=run.answer_type, answer_value=said) if isinstance(said, str) else None,
+        reason=outcome.reason,
+        idempotency_key=run.question_id,
+    )

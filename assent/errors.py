@@ -134,10 +134,10 @@ class QuestionInterrupted(AssentError):
 
 
 class InteractionRefused(AssentError):
-    """A line for a running program is not taken: nothing of it was written."""
+    """A line for a running program is not taken; the code says why."""
 
     def __init__(self, code: str, question_id: str) -> None:
-        super().__init__(f"interaction {question_id!r}: {code}; nothing of this was written")
+        super().__init__(f"interaction {question_id!r}: {code}")
         self.code = code
         self.question_id = question_id
 

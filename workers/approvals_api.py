@@ -259,7 +259,8 @@ async def tools(context: TheContext, agent: TheAgent) -> ToolList:
 @router.get("/me", tags=["tools"])
 async def me(agent: TheAgent) -> Me:
     """Whose token this is."""
-    return Me(name=agent.name, principal=agent.principal)
+    alone = agent.on_behalf_of[0] if len(agent.on_behalf_of) == 1 and agent.people is not None else None
+    return Me(name=agent.name, principal=agent.principal, person=alone)
 
 
 @router.get("/policy", tags=["tools"])

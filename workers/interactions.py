@@ -158,6 +158,8 @@ def refusal_of(stored: StoredInteraction, state: QuestionState) -> Code | None:
     match state.status:
         case QuestionStatus.EXPIRED:
             return Code.INTERACTION_EXPIRED
+        case QuestionStatus.CANCELLED if stored.state is LineState.UNKNOWN:
+            return Code.INTERACTION_NOT_PENDING
         case QuestionStatus.CANCELLED if not stored.is_run_active or state.ended_because == RUN_ENDED:
             return Code.RUN_NOT_ACTIVE
         case QuestionStatus.CANCELLED:

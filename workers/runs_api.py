@@ -57,7 +57,9 @@ async def look(
 async def claim(run_id: RunPath, request_id: RequestPath, wish: NewClaim, context: TheContext, agent: TheAgent) -> Line:
     """Take the line, to write it once. Repeated with the same token, it is the same line; nobody else ever gets it."""
     question_id = _id(run_id, request_id)
-    await interactions.own(context, agent, question_id, hosts=False)
+    known = await interactions.own(context, agent, question_id, hosts=False)
+    if not interactions.is_open(known):
+        return Line()  # Temporal would repeat what it answered before
     try:
         claimed = await claim_line(context.client, LineClaim(question_id=question_id, token=wish.token))
     except QuestionNotFound:

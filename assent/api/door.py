@@ -86,7 +86,10 @@ class HttpDoor:
     may_decide_anything = False
 
     async def principal(self) -> str:
-        return read(await self._insist("GET", "/v1/me"), Me).principal
+        return (await self.me()).principal
+
+    async def me(self) -> Me:
+        return read(await self._insist("GET", "/v1/me"), Me)
 
     async def request(self, request: Request, *, in_doubt: bool) -> bool:
         try:

@@ -53,6 +53,7 @@ class Me(Frozen):
 
     name: str = Field(description="The token's own name.")
     principal: str = Field(description="The agent whose token it is; two tokens of one agent have the same.")
+    person: str | None = Field(None, description="The person for whom it may act, if it is exactly one.")
 
 
 class NewApproval(Frozen):

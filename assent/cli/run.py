@@ -12,11 +12,12 @@ from typing import NoReturn
 
 import click
 
+from assent.api.door import HttpDoor
 from assent.api.run_wire import InteractionStatus, NewProgress, RunInteraction
 from assent.api.runs import HttpRuns
 from assent.cli import common
 from assent.contracts.identity import Identity
-from assent.errors import AssentError
+from assent.errors import AssentError, InvalidRequest
 from assent.programs.lines import Need, Progress, Unreadable, read_line
 from assent.programs.process import ProgramProcess
 from assent.programs.summaries import Summaries
@@ -28,13 +29,10 @@ _NOT_FOUND, _NOT_EXECUTABLE, _BY_SIGNAL = 127, 126, 128
 @click.option("--chat", "chat_id", metavar="CHAT", help="The chat that gets the cards.  [default: the requester's]")
 @common.identity(
     "--requester",
-    required=True,
-    envvar="ASSENT_REQUESTER",
-    show_envvar=True,
-    help="On whose behalf, and who answers: open_id:…, union_id:… or user_id:…",
+    help="On whose behalf, and who answers: open_id:…, union_id:… or user_id:…  [default: the token's one person]",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
-def _run(chat_id: str | None, requester: Identity, command: tuple[str, ...]) -> NoReturn:
+def _run(chat_id: str | None, requester: Identity | None, command: tuple[str, ...]) -> NoReturn:
     """Run a program; what it asks with NEED_USER_INPUT is answered on a card, and its exit code passed through.
 
     It goes over the HTTP API, at ASSENT_URL with ASSENT_TOKEN. docs/programs.md has what a program says.
@@ -43,9 +41,9 @@ def _run(chat_id: str | None, requester: Identity, command: tuple[str, ...]) -> 
     click.get_current_context().exit(code)
 
 
-async def _to_its_end(vector: list[str], requester: Identity, chat_id: str | None) -> int:
+async def _to_its_end(vector: list[str], requester: Identity | None, chat_id: str | None) -> int:
     async with common.over_http() as api:
-        run_id = uuid.uuid4().hex
+        run_id, person = uuid.uuid4().hex, requester or await _own_person(api)
         try:
             environment = {**os.environ, "ASSENT_RUN_ID": run_id}
             process = await ProgramProcess.start(vector, env=environment, own_group=False)
@@ -54,7 +52,14 @@ async def _to_its_end(vector: list[str], requester: Identity, chat_id: str | Non
             return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
         process.hears = _pass_on
         _hand_on_signals(process)
-        return await OwnRun(api.runs, run_id, process, os.path.basename(vector[0])[:60], requester, chat_id).end()
+        return await OwnRun(api.runs, run_id, process, os.path.basename(vector[0])[:60], person, chat_id).end()
+
+
+async def _own_person(api: HttpDoor) -> Identity:
+    person = (await api.me()).person
+    if person is None:
+        raise InvalidRequest("this token may act for several people: say for whom, with --requester")
+    return Identity.parse(person)
 
 
 class OwnRun:

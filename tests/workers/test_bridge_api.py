@@ -1,0 +1,282 @@
+"""The bridge: lines for running programs over HTTP, once whatever is retried, and only from whom they may come."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from standardwebhooks import Webhook
+
+from assent import ApprovalHandle
+from assent.api.problems import Code
+from tests.conftest import ME, new_database, open_service
+from tests.support import servers
+from tests.support.feishu_service import Agent
+from tests.support.programs import MANY, PROMPTS, lines, script
+from tests.support.simulated_feishu import served
+from tests.support.waiting import until
+from tests.support.web import Web, is_problem
+
+ONE = ["open_id:ou_me"]
+AGENTS: dict[str, dict[str, Any]] = {
+    "agent": {"tools": ["*"], "on_behalf_of": ["*"]},
+    "bridge": {"on_behalf_of": ["*"], "may_bridge": True},
+    "host": {"on_behalf_of": ["*"], "may_bridge": True, "callbacks": ["http://127.0.0.1/"]},
+    "narrow": {"on_behalf_of": ["open_id:ou_narrow"], "may_bridge": True},
+    "approver": {"tools": ["*"], "on_behalf_of": ["*"], "may_decide": True},
+    "asks_and_bridges": {"tools": ["*"], "on_behalf_of": ["*"], "may_bridge": True},
+    "person": {"on_behalf_of": ONE},
+}
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+async def web(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    temporal_address: str,
+    namespaces: Iterator[str],
+) -> AsyncIterator[Web]:
+    client = await servers.connect(temporal_address, next(namespaces))
+    directory = tmp_path_factory.mktemp("bridge")
+    async with AsyncExitStack() as stack:
+        url = await new_database(request.param, directory)
+        yield Web(await open_service(stack, client, url, callback_secret="whsec_c2VjcmV0"), directory, AGENTS)
+
+
+class Running:
+    """A program that a call runs, and what it waits for."""
+
+    def __init__(self, web: Web, handle: ApprovalHandle, counter: Path) -> None:
+        self.web, self.handle, self.counter = web, handle, counter
+        self.run_id = ""
+
+    async def pending(self, request_id: str) -> str:
+        async def found() -> str | None:
+            async for line in self.web.service.gate.questions(status="pending"):
+                known = await self.web.service.ledger.question(line.question_id)
+                mine = known is not None and known.approval_id == self.handle.id
+                if mine and line.question_id.endswith(f":{request_id}"):
+                    return line.question_id
+            return None
+
+        question_id = await until(found)
+        self.run_id = question_id.partition(":")[0]
+        return question_id
+
+
+async def running(web: Web, path: Path, text: str = PROMPTS, token: str = "agent", **more: Any) -> Running:
+    counter = path / "read"
+    tool = "prompted_often" if more else "prompted"
+    async with web.gate(token) as agent:
+        asked = {"script": str(script(path, text)), "counter": str(counter), **more}
+        handle = await agent.request(tool, asked, requester=ME)
+    state = await web.service.gate.approval(handle.id).state()
+    gate = web.service.gate.approval(handle.id)
+    assert (await gate.decide("approve", actor=ME, payload_sha256=state.payload_sha256)).kind == "accepted"
+    return Running(web, gate, counter)
+
+
+def line(request_id: str, text: str, event_id: str | None = None, actor: str = "ou_me") -> dict[str, Any]:
+    event = event_id or uuid.uuid4().hex
+    source = {"channel": "lark", "event_id": event, "actor_id": actor}
+    return {"interaction_request_id": request_id, "stdin_text": text, "source": source, "idempotency_key": event}
+
+
+def is_refused(response: httpx.Response, code: Code) -> bool:
+    return is_problem(response, int(code.split("-")[2]), code.value)
+
+
+async def test_a_line_is_written_once_whatever_is_sent_again(web: Web, tmp_path: Path) -> None:
+    run = await running(web, tmp_path)
+    await run.pending("where")
+    path = f"/internal/tool-runs/{run.run_id}/stdin"
+    async with web.http("bridge") as http:
+        first = line("where", "staging\n")
+        answers = await asyncio.gather(*(http.post(path, json=first) for _ in range(5)))
+        assert [each.status_code for each in answers] == [200] * 5, [each.text for each in answers]
+        found = [each.json() for each in answers]
+        assert {each["status"] for each in found} <= {"ACCEPTED", "NOOP_IDEMPOTENT"}
+        assert {*found[0]} == {"status", "run_id", "interaction_request_id", "written_bytes", "processed_at"}
+        assert {each["written_bytes"] for each in found} == {8}
+        again = (await http.post(path, json=first)).json()
+        assert (again["status"], again["run_id"]) == ("NOOP_IDEMPOTENT", run.run_id)
+        assert is_refused(await http.post(path, json=line("where", "production\n")), Code.ANSWER_ALREADY_CONSUMED)
+        await run.pending("who")
+        written = (await http.post(path, json=line("who", "刘备\n"))).json()
+        assert (written["status"], written["written_bytes"]) == ("ACCEPTED", 7)
+        await run.pending("input-3")
+        seen = (await http.get(f"/internal/interactions/{run.run_id}:who")).json()
+        assert (seen["status"], seen["answer"]) == ("RESOLVED", {"answer_type": "text", "answer_value": "刘备"})
+        assert (seen["write"], seen["answered_by"]) == ("written", {"actor_type": "user", "actor_id": "ou_me"})
+        assert seen["tool_session_id"] == run.handle.id
+        listed = (await http.get("/internal/interactions", params={"run_id": run.run_id})).json()["interactions"]
+        assert [each["interaction_request_id"] for each in listed] == ["where", "who", "input-3"]
+        assert (await http.post(path, json=line("input-3", "no"))).json()["status"] == "ACCEPTED"
+        assert (await run.handle.outcome()).status == "executed"
+        assert lines(run.counter) == ["staging", "刘备", "no"]
+        late = await http.post(path, json=line("input-3", "yes\n"))
+        assert is_refused(late, Code.ANSWER_ALREADY_CONSUMED)
+    assert await web.service.ledger.verify() == []
+
+
+async def test_only_a_line_of_that_run_from_whom_it_may_come(web: Web, tmp_path: Path) -> None:
+    run = await running(web, tmp_path, token="asks_and_bridges")
+    (tmp_path / "other").mkdir()
+    other = await running(web, tmp_path / "other", MANY, most=1)
+    question_id = await run.pending("where")
+    await other.pending("q1")
+    path = f"/internal/tool-runs/{run.run_id}/stdin"
+    good = line("where", "staging\n")
+    async with web.http("bridge") as http:
+        strange = await http.post(f"/internal/tool-runs/{other.run_id}/stdin", json=good)
+        assert is_refused(strange, Code.INTERACTION_NOT_FOUND)
+        assert is_refused(await http.post(path, json=line("q1", "x\n")), Code.INTERACTION_NOT_FOUND)
+        assert is_refused(await http.post("/internal/tool-runs/none/stdin", json=good), Code.INTERACTION_NOT_FOUND)
+        for flawed in ("a\nb\n", "\x1b[31m\n", "\n", "mars\n", "a\r\n", "staging\n\n"):
+            refused = await http.post(path, json=line("where", flawed))
+            assert is_problem(refused, 422, "invalid_request"), (flawed, refused.text)
+        outsider = await http.post(path, json=line("where", "staging\n", actor="ou_stranger"))
+        assert is_problem(outsider, 403, "forbidden")
+    async with web.http("narrow") as http:
+        assert is_problem(await http.post(path, json=good), 403, "forbidden")
+        assert is_refused(await http.get(f"/internal/interactions/{question_id}"), Code.INTERACTION_NOT_FOUND)
+    for token in ("agent", "approver", "asks_and_bridges"):  # may not bridge; or asked for the call itself
+        async with web.http(token) as http:
+            assert is_problem(await http.post(path, json=good), 403, "forbidden")
+    async with web.http("asks_and_bridges") as http:
+        assert is_refused(await http.get(f"/internal/interactions/{question_id}"), Code.INTERACTION_NOT_FOUND)
+    assert lines(run.counter) == []
+    for each in (run, other):
+        tool = web.service.gate.question(await each.pending("where" if each is run else "q1"))
+        sha256 = (await tool.state()).questions_sha256
+        said = "staging" if each is run else "x"
+        assert (await tool.respond({"answer": said}, actor=ME, questions_sha256=sha256)).kind == "accepted"
+
+
+async def test_a_program_that_has_ended_takes_nothing(web: Web, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    asks = 'echo \'NEED_USER_INPUT {"answer_type": "text", "prompt": "Now?", "interaction_request_id": "left"}\''
+    run = await running(web, tmp_path, f"{asks}\nwhile [ ! -e '{go}' ]; do sleep 0.05; done\n")
+    question_id = await run.pending("left")
+    go.touch()
+    assert (await run.handle.outcome()).status == "executed"
+    async with web.http("bridge") as http:
+        path = f"/internal/tool-runs/{run.run_id}/stdin"
+        assert is_refused(await http.post(path, json=line("left", "x\n")), Code.RUN_NOT_ACTIVE)
+        seen = (await http.get(f"/internal/interactions/{question_id}", params={"wait": 5})).json()
+        assert seen["status"] == "CANCELLED"
+
+
+async def hosted(web: Web, run_id: str, request_id: str | None = "ir", **more: Any) -> httpx.Response:
+    asked = {"run_id": run_id, "answer_type": "text", "prompt": "Which?", "requester": {"open_id": "ou_me"}, **more}
+    if request_id:
+        asked["interaction_request_id"] = request_id
+    async with web.http("host") as http:
+        return await http.post("/internal/interactions", json=asked)
+
+
+async def test_a_host_is_sent_the_answer_signed(web: Web) -> None:
+    host, run_id = Agent(), uuid.uuid4().hex
+    async with served(host.app) as url, web.http("host") as http, web.http("bridge") as bridge:
+        asked = {"callback_url": f"{url}/hook", "collab_session_id": "thread-9", "tool_session_id": "s-1"}
+        refused = await hosted(web, run_id, **asked)
+        assert is_problem(refused, 403, "forbidden"), "its port is another one"
+        asked.pop("callback_url")
+        made = await hosted(web, run_id, **asked)
+        assert (made.status_code, made.json()["status"], made.json()["collab_session_id"]) == (
+            201,
+            "PENDING",
+            "thread-9",
+        )
+        assert (await hosted(web, run_id, **asked)).status_code == 200
+        assert is_problem(await hosted(web, run_id, "other", **asked), 422, "invalid_request"), "one at a time"
+        mine = await http.post(f"/internal/tool-runs/{run_id}/stdin", json=line("ir", "x\n"))
+        assert is_problem(mine, 403, "forbidden"), "it asked itself"
+        event = line("ir", "blue\n", "event-1")
+        taken = (await bridge.post(f"/internal/tool-runs/{run_id}/stdin", json=event)).json()
+        assert (taken["status"], taken["written_bytes"]) == ("ACCEPTED", 5)
+        seen = (await http.get("/internal/interactions/ir", params={"run_id": run_id})).json()
+        assert (seen["status"], seen["answer"]["answer_value"]) == ("RESOLVED", "blue")
+        second = await web.service.gate.ask(
+            {"prompt": "Then?", "kind": "text"}, requester=ME, question_id=f"{run_id}-plain", callback_url=f"{url}/hook"
+        )
+        await second.cancel()
+
+        async def told() -> bool:
+            return bool(host.told)
+
+        await until(told)
+        headers, body = host.told[0]
+        Webhook("whsec_c2VjcmV0").verify(body, headers)
+        assert "question" in json.loads(body)
+
+
+async def test_an_interaction_is_withdrawn_or_expires_and_then_takes_nothing(web: Web) -> None:
+    run_id = uuid.uuid4().hex
+    await hosted(web, run_id, "first")
+    async with web.http("host") as http, web.http("bridge") as bridge:
+        path = f"/internal/tool-runs/{run_id}/stdin"
+        gone = await http.post(f"/internal/interactions/{run_id}:first/cancel", json={"reason": "not needed"})
+        assert (gone.json()["status"], gone.json()["reason"]) == ("CANCELLED", "not needed")
+        assert (await http.post(f"/internal/interactions/{run_id}:first/cancel")).json()["status"] == "CANCELLED"
+        assert is_refused(await bridge.post(path, json=line("first", "x\n")), Code.INTERACTION_NOT_PENDING)
+        await hosted(web, run_id, "second", expires_in=0.2)
+        expired = await http.get(f"/internal/interactions/{run_id}:second", params={"wait": 20})
+        assert expired.json()["status"] == "EXPIRED"
+        assert is_refused(await bridge.post(path, json=line("second", "x\n")), Code.INTERACTION_EXPIRED)
+        refused = await http.post(f"/internal/interactions/{run_id}:second/cancel")
+        assert is_refused(refused, Code.INTERACTION_EXPIRED)
+
+
+async def test_a_run_of_ones_own_fetches_each_line_once(web: Web) -> None:
+    run_id = uuid.uuid4().hex
+    base = f"/v1/runs/{run_id}/interactions"
+    asked = {"answer_type": "text", "prompt": "Which?", "requester": {"open_id": "ou_me"}}
+    async with web.http("person") as http, web.http("bridge") as bridge, web.http("agent") as stranger:
+        made = await http.post(base, json={**asked, "interaction_request_id": "a"})
+        assert (made.status_code, made.json()["status"]) == (201, "PENDING"), made.text
+        assert (await http.post(f"{base}/a/claim", json={"token": "t-1"})).json()["stdin_text"] is None
+        answering = asyncio.ensure_future(
+            bridge.post(f"/internal/tool-runs/{run_id}/stdin", json=line("a", "one\n", "e-own"))
+        )
+        offered = (await http.get(f"{base}/a", params={"wait": 20})).json()
+        assert (offered["status"], offered["is_answered"], offered["answer"]) == ("PENDING", True, None)
+        other = await bridge.post(f"/internal/tool-runs/{run_id}/stdin", json=line("a", "two\n"))
+        assert is_refused(other, Code.ANSWER_ALREADY_CONSUMED)
+        assert (await stranger.post(f"{base}/a/claim", json={"token": "t"})).status_code == 404
+        first = (await http.post(f"{base}/a/claim", json={"token": "t-2"})).json()
+        again = (await http.post(f"{base}/a/claim", json={"token": "t-2"})).json()
+        late = (await http.post(f"{base}/a/claim", json={"token": "t-3"})).json()
+        assert (first["stdin_text"], again["stdin_text"], late["stdin_text"]) == ("one\n", "one\n", None)
+        done = await http.post(f"{base}/a/written", json={"token": "t-2", "written_bytes": 4})
+        assert (done.json()["state"], done.json()["written_bytes"]) == ("written", 4)
+        assert (await answering).json()["status"] == "ACCEPTED"
+
+
+async def test_a_line_that_was_claimed_and_never_confirmed_is_unknown_and_never_written_again(web: Web) -> None:
+    run_id = uuid.uuid4().hex
+    base = f"/v1/runs/{run_id}/interactions"
+    asked = {"answer_type": "text", "prompt": "Which?", "requester": {"open_id": "ou_me"}}
+    about = {"requester": {"open_id": "ou_me"}, "has_ended": True, "exit_code": 1}
+    async with web.http("person") as http, web.http("bridge") as bridge:
+        await http.post(base, json={**asked, "interaction_request_id": "a"})
+        event = line("a", "one\n", "e-lost")
+        path = f"/internal/tool-runs/{run_id}/stdin"
+        answering = asyncio.ensure_future(bridge.post(path, json=event))
+        await http.get(f"{base}/a", params={"wait": 20})
+        assert (await http.post(f"{base}/a/claim", json={"token": "t"})).json()["stdin_text"] == "one\n"
+        assert (await http.post(f"/v1/runs/{run_id}/progress", json=about)).status_code == 200  # it dies here
+        assert is_refused(await answering, Code.INTERACTION_NOT_PENDING)
+        seen = (await http.get(f"{base}/a", params={"wait": 20})).json()
+        assert (seen["status"], seen["write"], seen["reason"]) == ("CANCELLED", "unknown", "write: unknown")
+        assert (await http.post(f"{base}/a/claim", json={"token": "t"})).json()["stdin_text"] is None
+        assert (await http.post(f"{base}/a/written", json={"token": "t", "written_bytes": 4})).json()[
+            "state"
+        ] == "unknown"

@@ -54,9 +54,9 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps import HERE, LOCAL, ONCE, OUTBOUND, take, uncancelled
 
 _SOONEST = timedelta(milliseconds=1)
-_TAKEN_WITHIN = timedelta(seconds=20)
+_TAKEN_WITHIN = timedelta(seconds=10)
 """How long the worker that holds the pipe may take to begin; one that lives asks for work all the time."""
-_WRITTEN_WITHIN = timedelta(seconds=20)
+_WRITTEN_WITHIN = timedelta(seconds=10)
 _FETCHED_WITHIN = timedelta(minutes=1)
 """How long `assent run` may take to fetch a line, to write it and to say so."""
 _NO_CARD = "its card could not be delivered before the deadline"

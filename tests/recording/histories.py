@@ -28,6 +28,7 @@ from tests.conftest import ME, OPERATOR, Service, new_database, open_service
 from tests.recording.card_histories import CARD_PATHS
 from tests.recording.consent_histories import CONSENT_PATHS
 from tests.recording.question_histories import QUESTION_PATHS
+from tests.recording.run_histories import RUN_PATHS
 from tests.support import servers
 from tests.support.feishu_service import open_feishu_service
 from tests.support.stepwise import writing
@@ -373,6 +374,7 @@ async def settling(service: Service, directory: str) -> str:
 
 PATHS.update(CONSENT_PATHS)
 CARD_PATHS.update(QUESTION_PATHS)
+CARD_PATHS.update(RUN_PATHS)
 ALL_PATHS = [*PATHS, *CARD_PATHS]
 
 

@@ -93,7 +93,9 @@ DIE_AT = "PROGRAMS_DIE_AT"
 """The environment variable that names the moment, in a worker that is to die by itself."""
 
 
-def _dying(wrapped: Callable[..., Coroutine[Any, Any, Any]], *, before: bool = False) -> Callable[..., Coroutine[Any, Any, Any]]:
+def _dying(
+    wrapped: Callable[..., Coroutine[Any, Any, Any]], *, before: bool = False
+) -> Callable[..., Coroutine[Any, Any, Any]]:
     async def die(*given: Any, **named: Any) -> Any:
         if not before:
             await wrapped(*given, **named)

@@ -48,10 +48,10 @@ class LineActivities:
         """It was written."""
         return await self._ledger.confirm_line(written)
 
-    @activity.defn(name=names.SETTLE_LINE)
-    async def settle_line(self, asked: LineQuestion) -> LineReport:
+    @activity.defn(name=names.CLOSE_LINE)
+    async def close_line(self, asked: LineQuestion) -> LineReport:
         """What became of it; nobody takes it any more."""
-        return await self._ledger.settle_line(asked)
+        return await self._ledger.close_line(asked)
 
 
 class RunCards:

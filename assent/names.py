@@ -62,7 +62,7 @@ OFFER_LINE = "offer_line"
 CLAIM_LINE = "claim_line"
 WRITE_LINE = "write_line"
 CONFIRM_LINE = "confirm_line"
-SETTLE_LINE = "settle_line"
+CLOSE_LINE = "close_line"
 SHOW_RUN = "show_run"
 
 DECIDE = "decide"

@@ -15,6 +15,7 @@ STYLES = {
     AnswerType.CHOICE: Style("blue", "blue", "maybe_outlined"),
     AnswerType.TEXT: Style("orange", "orange", "maybe_outlined"),
 }
+TITLES = {AnswerType.CHOICE: "run.choice_title", AnswerType.TEXT: "run.text_title"}
 LONGEST_BUTTON = 60
 _NAME_CHARACTERS = 120
 

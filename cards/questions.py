@@ -73,7 +73,7 @@ def _card(showing: QuestionShowing, wording: Wording, *, by_number: bool) -> Ele
     style, said = _STYLES[state], wording(f"question.{state}")
     title = wording("question.title_reminder" if showing.reminder and state == "pending" else "question.title")
     if (run := showing.plan.run) is not None:
-        title = wording(f"run.{run.answer_type}_title")
+        title = wording(interactions.TITLES[run.answer_type])
         style = interactions.STYLES[run.answer_type] if state == "pending" else style
     header: Element = {
         "template": style.template,

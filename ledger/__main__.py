@@ -73,6 +73,19 @@ async def heads(ledger: Ledger) -> int:
     return 0
 
 
+async def output(ledger: Ledger, run_id: str) -> int:
+    """The last of what a program said, as it said it."""
+    found = await ledger.run_output(run_id)
+    if found is None:
+        print("There is no such run.", file=sys.stderr)
+        return 1
+    said, code = found
+    sys.stdout.buffer.write(said)
+    sys.stdout.flush()
+    print("It has not ended." if code is None else f"It ended with {code}.", file=sys.stderr)
+    return 0
+
+
 def read_heads(path: Path) -> list[ClosingHead]:
     """Heads as `heads` wrote them, or as completion callbacks carried them in `audit`."""
     found = []
@@ -105,6 +118,8 @@ def main() -> int:
         "--heads", type=Path, metavar="FILE", help="heads written earlier, all still to be part of it"
     )
     commands.add_parser("heads", help="write the head of every sealed audit, one JSON object a line")
+    outputs = commands.add_parser("output", help="write the last of what a program said that a tool is")
+    outputs.add_argument("run_id", metavar="RUN")
     granting = commands.add_parser("roles", help="make a PostgreSQL role for each process, from LEDGER_PASSWORD_…")
     granting.add_argument("--prefix", default=roles.PREFIX, help="what their names begin with")
     chosen = parser.parse_args()
@@ -112,6 +127,8 @@ def main() -> int:
         return asyncio.run(make_roles(chosen.prefix))
     if chosen.command == "heads":
         return asyncio.run(with_ledger(heads))
+    if chosen.command == "output":
+        return asyncio.run(with_ledger(lambda ledger: output(ledger, chosen.run_id)))
     try:
         kept = read_heads(chosen.heads) if chosen.heads else []
     except (OSError, ValueError) as error:

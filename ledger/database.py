@@ -276,8 +276,8 @@ class Ledger:
     async def confirm_line(self, written: LineWritten) -> LineReport:
         return await self._engine.write(runs.confirm, written)
 
-    async def settle_line(self, asked: LineQuestion) -> LineReport:
-        return await self._engine.write(runs.settle, asked)
+    async def close_line(self, asked: LineQuestion) -> LineReport:
+        return await self._engine.write(runs.close, asked)
 
     # Messages
 

@@ -41,7 +41,7 @@ _ADD = Statement(insert(interactions).on_conflict_do_nothing())
 _ONE = Statement(select(interactions).where(_itself))
 _HELD = Statement(select(interactions).where(_itself).with_for_update())
 _MOVE = Statement(update(interactions).where(_itself, interactions.c.state == bindparam("from_state")))
-_CLOSE = Statement(update(interactions).where(_itself))
+_FINISH = Statement(update(interactions).where(_itself))
 _COUNT = Statement(
     select(func.count().label("number"), func.sum(1 - interactions.c.is_over).label("open")).where(
         interactions.c.run_id == bindparam("of")
@@ -134,8 +134,8 @@ async def add(connection: Connection, run: AskingRun) -> None:
 
 async def conclude(connection: Connection, question_id: str) -> None:
     """Its question has ended: a line that nobody took is never taken, one that nobody confirmed never confirmed."""
-    await settle(connection, LineQuestion(question_id=question_id))
-    await connection.execute(_CLOSE, {"of": question_id, "is_over": 1})
+    await close(connection, LineQuestion(question_id=question_id))
+    await connection.execute(_FINISH, {"of": question_id, "is_over": 1})
 
 
 async def offer(connection: Connection, line: LineOffer) -> LineOffered:
@@ -178,7 +178,7 @@ async def confirm(connection: Connection, written: LineWritten) -> LineReport:
     return await report(connection, written.question_id)
 
 
-async def settle(connection: Connection, asked: LineQuestion) -> LineReport:
+async def close(connection: Connection, asked: LineQuestion) -> LineReport:
     """Wait no longer: what was not taken never is, and of what was taken and not confirmed nobody knows."""
     row = (await connection.execute(_HELD, {"of": asked.question_id})).one()
     becomes = {

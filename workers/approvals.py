@@ -67,7 +67,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
             *(weighing.weigh, weighing.remember),
             *(reviews.examine, reviews.rule, reviews.tell),
             *(questions.prepare_question, questions.record_answer, questions.open_questions),
-            *(lines.offer_line, lines.claim_line, lines.confirm_line, lines.settle_line),
+            *(lines.offer_line, lines.claim_line, lines.confirm_line, lines.close_line),
             *([cards.deliver] if cards else ()),
             *([bundles.deliver_bundle] if bundles else ()),
         ],

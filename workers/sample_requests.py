@@ -139,6 +139,16 @@ SAMPLES = (
         "It belongs to the case that was closed today.",
         takes_newest_file=True,
     ),
+    Sample(
+        "rebuild",
+        {"zh": "运行程序", "en": "Run a program"},
+        {
+            "zh": "程序运行中三次等待输入：在卡片上回答，写入一次",
+            "en": "A program that waits at three prompts: each is answered on a card, and written once",
+        },
+        {"target": "customers"},
+        "Search misses the customers added this week.",
+    ),
 )
 
 

@@ -24,6 +24,7 @@ from assent import (
     ToolContext,
     ToolOutcome,
     ToolResult,
+    program_tool,
     tool,
 )
 
@@ -212,3 +213,13 @@ def publish_release(version: str, ctx: ToolContext) -> dict[str, Any]:
     )
     audience = outcome.answers["audience"] if outcome.is_answered else "nobody"
     return {"version": version, "to": audience, "release": _write("releases", {"version": version, "to": audience})}
+
+
+rebuild = program_tool(
+    "rebuild",
+    ["sh", "sample_program.sh", "{target}"],
+    cwd=Path(__file__).parent,
+    failure_codes=[3],
+    description="Rebuild an index, with a program that asks three times while it runs.\n\nEnds `executed`.",
+    title={"en": "Rebuild an index with a program", "zh": "用程序重建索引"},
+)

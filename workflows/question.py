@@ -37,13 +37,13 @@ with workflow.unsafe.imports_passed_through():
     from assent.core.questions import Asked, Opened, Unopened
     from assent.steps import (
         CLAIM_LINE,
+        CLOSE_LINE,
         CONFIRM_LINE,
         DELIVER_QUESTION,
         OFFER_LINE,
         PREPARE_QUESTION,
         RECORD_ANSWER,
         RESOLVE,
-        SETTLE_LINE,
         WEIGH,
         WRITE_AUDIT,
         WRITE_LINE,
@@ -236,7 +236,7 @@ class QuestionWorkflow:
         offered = await take(OFFER_LINE, offer, HERE)
         if not offered.is_done:
             await self._until_written(offered)
-        report = await take(SETTLE_LINE, LineQuestion(question_id=self._request.question_id), HERE)
+        report = await take(CLOSE_LINE, LineQuestion(question_id=self._request.question_id), HERE)
         self._becomes(core.written, report, workflow.now())
 
     async def _until_written(self, offered: LineOffered) -> None:

@@ -134,7 +134,7 @@ class LineWritten(Frozen):
 
 
 class LineQuestion(Frozen):
-    """Input of *write_line* and *settle_line*."""
+    """Input of *write_line* and *close_line*."""
 
     question_id: str
 

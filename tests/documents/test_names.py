@@ -76,6 +76,7 @@ def test_variables_are_those_that_are_read() -> None:
         assert set(re.findall(r"ASSENT_\w+", document.read_text())) <= settings | compose | {
             "ASSENT_URL",
             "ASSENT_TOKEN",
+            "ASSENT_RUN_ID",
         }
 
 

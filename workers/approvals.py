@@ -27,8 +27,8 @@ from activities.questions import QuestionActivities
 from activities.resolving import ResolvingActivities
 from activities.review_cards import ReviewCards
 from activities.reviews import ReviewActivities
-from activities.shared_files import SharedFileActivities
 from activities.runs import LineActivities, RunCards
+from activities.shared_files import SharedFileActivities
 from activities.weighing import WeighingActivities
 from assent import names
 from assent.settings import Settings

@@ -147,8 +147,6 @@ class Tool:
         warnings: Warnings = (),
         **declared: Any,
     ) -> None:
-        self.program: Program | None = None
-        """The program that it is, if it is one: run in place of the function."""
         self.function = function
         self.probe = probe
         self._parameters, self._context_name = _parameters(function, declared["name"])
@@ -185,9 +183,13 @@ class Tool:
         model = self._model.model_validate_json(arguments, strict=True, extra="forbid", context=context)
         return {parameter.name: getattr(model, f"p{i}") for i, parameter in enumerate(self._parameters)}
 
+    @property
+    def program(self) -> Program | None:
+        """The program that it is, if it is one: run in place of the function."""
+        return self.manifest.program
+
     def running(self, program: Program) -> Tool:
         """The same, as a program: consent rests on all that is said of it."""
-        self.program = program
         shown = self.manifest.presentation.model_copy(update={"command": program.vector})
         self.manifest = self.manifest.model_copy(update={"program": program, "presentation": shown})
         return self

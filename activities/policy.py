@@ -10,7 +10,7 @@ from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest
 from assent.contracts.plan import Plan
 from assent.contracts.policy import Override
-from assent.policy.rules import NO_RULES, Asking, Effective, Rules
+from assent.policy.rules import NO_RULES, Asking, Effective, Rules, beside
 from ledger import Ledger, Numbers
 
 FRESH_FOR = 1.0
@@ -50,11 +50,12 @@ async def effective_now(ledger: Ledger, in_force: InForce, manifest: Manifest, p
 
 async def effective_by(in_force: InForce, manifest: Manifest, asking: Asking) -> Effective:
     """What holds for a call. What may take long is waited for in a thread: others go on meanwhile."""
-    rules, overrides = in_force.rules, in_force.overrides
-    override = overrides.get(asking.subject) or overrides.get(manifest.name)
-    if rules.may_take_long:
-        return await asyncio.to_thread(rules.effective, manifest, asking, override)
-    return rules.effective(manifest, asking, override)
+    rules, of_all, of_subject = in_force.rules, in_force.overrides.get(manifest.name), None
+    if asking.subject != manifest.name:  # what an agent runs itself has a name of its own
+        of_subject = in_force.overrides.get(asking.subject)
+    given = manifest, asking, of_subject or of_all
+    effective = await asyncio.to_thread(rules.effective, *given) if rules.may_take_long else rules.effective(*given)
+    return beside(effective, of_all) if of_subject and of_all else effective
 
 
 class PolicyInForce:

@@ -7,9 +7,11 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import bindparam, func, select
 
+from assent import agent_calls
 from assent.contracts.manifest import Manifest
 from assent.contracts.permission import Permission
 from assent.contracts.policy import NewOverride, Overridden, Override, OverrideKind
+from assent.names import AGENT_CALL
 from assent.payload import canonical_json, sha256
 from ledger import audit, catalogues
 from ledger.clock import database_now
@@ -35,7 +37,7 @@ async def put(connection: Connection, wish: NewOverride, *, may_loosen: bool) ->
     now = await database_now(connection)
     if (same := (await connection.execute(_SAME, {"wish": wish.once})).first()) is not None:
         return _told(_read(same))
-    manifest, last = await catalogues.manifest_of(connection, wish.tool), await _of_tool(connection, wish.tool, now)
+    manifest, last = await _manifest(connection, wish.tool), await _of_tool(connection, wish.tool, now)
     n, head = await _last(connection)
     until = now + wish.until if isinstance(wish.until, timedelta) else wish.until
     said = wish.model_dump(include=set(Override.model_fields) - {"n", "since", "until", "by_operator"})
@@ -46,6 +48,13 @@ async def put(connection: Connection, wish: NewOverride, *, may_loosen: bool) ->
     row = {"n": made.n, "tool": made.tool, "once": made.once, "until": audit.stamp(until) if until else None}
     await connection.execute(_ADD, {**row, "body": body, "previous": head, "hash": sha256(head + body)})
     return _told(made)
+
+
+async def _manifest(connection: Connection, tool: str) -> Manifest | None:
+    """What a tool says of itself; of what an agent runs itself, by whichever name, the service says it."""
+    if tool.partition(":")[0] == AGENT_CALL:
+        return agent_calls.MANIFEST
+    return await catalogues.manifest_of(connection, tool)
 
 
 def _told(made: Override) -> Overridden:

@@ -169,7 +169,7 @@ class Rules:
         if override is None:
             return self._effective(manifest, asking)
         said = manifest.model_copy(update={"permission": override.over(manifest.permission)})
-        return _beside(self._effective(said, asking), override)
+        return beside(self._effective(said, asking), override)
 
     def _effective(self, manifest: Manifest, asking: Asking) -> Effective:
         holds = _declared(manifest)
@@ -305,7 +305,8 @@ def _ruled(manifest: Manifest, asking: Asking, rule: WrittenRule, found: Rule) -
     )
 
 
-def _beside(holds: Effective, override: Override) -> Effective:
+def beside(holds: Effective, override: Override) -> Effective:
+    """What holds where an override stands beside it: the stricter of both."""
     permission, denied = override.beside(holds.permission), holds.denied
     if override.execution is Execution.DENY:
         why = f": {override.reason}" if override.reason else ""

@@ -22,6 +22,23 @@ async def ask(service: Service, **more: Any) -> ApprovalHandle:
     return await service.gate.request("agent_call", {**BASH, **more}, requester=ME, tool_call_id="call-1")
 
 
+async def test_the_stricter_of_overrides_holds_for_all_its_calls_and_for_some(service: Service) -> None:
+    policy = service.gate.policy
+    try:
+        await policy.override("agent_call:bash", execution="ask-always", actor=ME)
+        await policy.override("agent_call", execution="deny", actor=ME)
+        assert (await (await ask(service)).outcome()).status == "rejected"
+        await policy.override("agent_call", execution="ask-always", actor=OPERATOR)
+        await policy.override("agent_call:bash", execution="deny", actor=ME)
+        assert (await (await ask(service)).outcome()).status == "rejected"
+        handle = await ask(service, name="zsh")
+        assert (await handle.state()).phase == "pending"
+        await handle.cancel()
+    finally:
+        for name in ("agent_call", "agent_call:bash"):
+            await policy.override(name, actor=OPERATOR)
+
+
 async def test_it_ends_approved_with_its_arguments_and_takes_no_claim(service: Service) -> None:
     handle = await ask(service)
     outcome = await service.decided(handle)

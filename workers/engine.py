@@ -65,6 +65,8 @@ SENTENCES: Mapping[str, str] = {
 OutcomeStatus = Mapping[str, str] | Callable[[str], str | None]
 _QUEUE = "assent-engine"
 """The queue of calls whose caller makes them; nobody serves it."""
+_MIRRORED_WITHIN = 10.0
+"""How many seconds a mirror has: what it is told has happened, and whoever decided waits."""
 _REFUSED = {
     VerdictKind.TAMPERED: EngineStatus.TAMPERED,
     VerdictKind.ALREADY_DECIDED: EngineStatus.ALREADY_DECIDED,
@@ -272,7 +274,11 @@ class TemporalApprovalEngine:
 
     def _sentence(self, status: EngineStatus) -> str:
         said = self._outcome_status
-        own = said(status.value) if callable(said) else said.get(status.value) if said is not None else None
+        try:
+            own = said(status.value) if callable(said) else said.get(status.value) if said is not None else None
+        except Exception as error:
+            _log.warning("the caller has no words for %s: %s", status, type(error).__name__)
+            own = None
         return own if own is not None else SENTENCES[status]
 
     # The caller's own process
@@ -335,7 +341,8 @@ class TemporalApprovalEngine:
                 payload_sha256=outcome.payload_sha256,
             )
             if inspect.isawaitable(written):
-                await written
+                async with asyncio.timeout(_MIRRORED_WITHIN):
+                    await written
         except Exception as error:
             _log.warning("the caller's store of executions refused %s: %s", approval.approval_id, type(error).__name__)
 

@@ -250,6 +250,29 @@ async def test_mirrors_are_told_the_same_by_a_process_that_was_not_asked(service
     assert all(each[4] == asked for each in told)
 
 
+async def test_no_mirror_and_no_wording_keeps_anybody_from_the_outcome(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.engine._MIRRORED_WITHIN", 0.05)
+
+    class Silent(Noting):
+        async def put(self, idempotency_key: str, **said: Any) -> None:  # type: ignore[override]
+            await asyncio.Event().wait()
+
+    def unworded(status: str) -> str:
+        raise KeyError(status)
+
+    engine = TemporalApprovalEngine(
+        service.client, service.ledger, executions=Silent(), audit=Noting(fails=True), outcome_status=unworded
+    )
+    asked, refused = pending(tmp_path / "m"), pending(tmp_path / "m")
+    for each in (asked, refused):
+        await engine.on_request(each)
+    assert (await engine.on_decision(asked.approval_id, "approve", dispatch=dispatch)).status == "executed"
+    rejected = await engine.on_decision(refused.approval_id, "reject", dispatch=dispatch)
+    assert (rejected.status, rejected.content) == ("rejected", "The call was rejected. It did not run.")
+
+
 async def test_what_tools_of_the_service_run_is_none_of_an_engines(service: Service, tmp_path: Path) -> None:
     handle = await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME)
     engine = TemporalApprovalEngine(service.client, service.ledger)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.worker import Replayer
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 import workflows
 from activities.feishu.client import Feishu
@@ -100,7 +100,9 @@ def is_escalated(state: State) -> bool:
 
 async def replays(feishu: FeishuService, handle: ApprovalHandle) -> bool:
     workflow = feishu.service.client.get_workflow_handle(names.approval_workflow(handle.id))
-    replayer = Replayer(workflows=workflows.ALL, data_converter=pydantic_data_converter)
+    replayer = Replayer(
+        workflows=workflows.ALL, data_converter=pydantic_data_converter, workflow_runner=UnsandboxedWorkflowRunner()
+    )
     replayed = await replayer.replay_workflow(await workflow.fetch_history(), raise_on_replay_failure=False)
     return replayed.replay_failure is None
 

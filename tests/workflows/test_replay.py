@@ -1,6 +1,13 @@
-"""Every recorded history replays on today's workflow code."""
+"""Every recorded history replays on today's workflow code, which asks nothing else than the history."""
 
 from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 from temporalio.client import WorkflowHistory
@@ -10,12 +17,15 @@ from temporalio.workflow import NondeterminismError
 
 import workflows
 from tests.recording.histories import ALL_PATHS, HISTORIES
+from tests.support.pure_runner import PureRunner
 
 RECORDED = {file.stem: file.read_text() for file in sorted(HISTORIES.glob("*.json"))}
 
 
-def replayer() -> Replayer:
-    return Replayer(workflows=workflows.ALL, data_converter=pydantic_data_converter)
+def replayer(runner: PureRunner | None = None) -> Replayer:
+    return Replayer(
+        workflows=workflows.ALL, data_converter=pydantic_data_converter, workflow_runner=runner or PureRunner()
+    )
 
 
 def test_every_path_is_recorded() -> None:
@@ -24,8 +34,32 @@ def test_every_path_is_recorded() -> None:
 
 @pytest.mark.parametrize("name", RECORDED)
 async def test_history_replays(name: str) -> None:
-    result = await replayer().replay_workflow(WorkflowHistory.from_json(name, RECORDED[name]))
+    runner = PureRunner()
+    result = await replayer(runner).replay_workflow(WorkflowHistory.from_json(name, RECORDED[name]))
     assert result.replay_failure is None
+    assert runner.impure == set()
+
+
+@pytest.mark.parametrize(
+    "impure",
+    [
+        datetime.now,
+        time.time,
+        time.monotonic,
+        random.random,
+        random.SystemRandom().random,
+        uuid.uuid4,
+        Path(__file__).read_text,
+        print,
+    ],
+)
+async def test_what_is_not_in_the_history_is_noticed(
+    impure: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workflows.approval.details", lambda _state: str(impure()))
+    runner = PureRunner()
+    await replayer(runner).replay_workflow(WorkflowHistory.from_json("executed", RECORDED["executed"]))
+    assert runner.impure
 
 
 async def test_a_changed_path_is_noticed() -> None:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from assent.content import Content
 from assent.contracts.conclude import Conclusion
@@ -22,11 +22,11 @@ from assent.contracts.quotas import NO_LIMITS, Limits
 from assent.contracts.request import Request
 from assent.persons import Person
 from ledger import Beginning, Ending, Holder, Ledger, Numbers, Right, Twin
-from ledger.engine import Connection
+from ledger.engine import Connection, Engine
 
 STEPS = (
-    *("manifest", "policy", "twin", "register", "record", "intend", "sent"),
-    *("plan", "begin", "finish", "settle", "shows"),
+    *("manifest", "person", "policy", "twin", "register", "record", "intend", "sent"),
+    *("plan", "begin", "finish", "conclude", "shows"),
 )
 """What one approval asks of the ledger, in order; four of them only where there are cards. The policy is read at most
 once a second, however many approvals there are."""
@@ -120,6 +120,7 @@ class NoLedger(Ledger):
     """Answers like the ledger and remembers nothing: an approval without the cost of SQL, and without its guarantee."""
 
     def __init__(self, manifests: dict[str, Manifest]) -> None:
+        super().__init__(cast("Engine", None))  # whoever asks it took a step that is not known here
         self._manifests = manifests
         self._plans: dict[str, Plan] = {}
 
@@ -154,7 +155,7 @@ class NoLedger(Ledger):
         return None
 
     async def plan(self, approval_id: str, payload_sha256: str | None = None) -> Plan | None:
-        return self._plans.pop(approval_id, None)
+        return self._plans.get(approval_id)
 
     async def begin(
         self, call: ToolCall, holder: Holder, *, may_start: bool = True, policy: Numbers | None = None
@@ -165,5 +166,5 @@ class NoLedger(Ledger):
         content = ending.content if ending.content is not None else Content.of(None)
         return content.report(ReportKind(ending.state))
 
-    async def settle(self, conclusion: Conclusion) -> Outcome:
+    async def conclude(self, conclusion: Conclusion, denied: str | None = None) -> Outcome:
         return conclusion.outcome

@@ -218,8 +218,12 @@ async def test_our_own_pages_work(reachable: ReachableDev) -> None:
     await page.goto(f"{reachable.place.chat}/")
     press = json.dumps({"open_id": "ou_requester", "chat_id": "oc_team"})
     assert await page.evaluate(PRESS, ["/api/shortcuts/0", press]) == 200
-    asked = [(each.method, each.target) for each in reachable.agents.received]
-    assert sorted(asked) == [("GET", "/v1/tools"), ("POST", "/v1/approvals")]  # what can be asked for, and what was
+
+    async def both() -> list[tuple[str, str]] | None:
+        asked = sorted((each.method, each.target) for each in reachable.agents.received)
+        return asked if len(asked) > 1 else None
+
+    assert await until(both) == [("GET", "/v1/tools"), ("POST", "/v1/approvals")]  # what can be asked for, and what was
     reachable.agents.received.clear()
     shown = await page.goto(f"http://127.0.0.1:{reachable.place.ui_port}/")
     assert shown is not None

@@ -60,6 +60,8 @@ _RIGHT_TO_LEFT = (
     "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufeff\U00010800-\U00010fff\U0001e800-\U0001efff"  # Hebrew, Arabic and their kin
 )
 _BACKWARDS = re.compile(rf"[{_RIGHT_TO_LEFT}](?:[{_RIGHT_TO_LEFT}\u0300-\u036f ]*[{_RIGHT_TO_LEFT}\u0300-\u036f])?")
+_OFTEN = 200
+"""So many characters have what is written over and over: labels, names, sentences of ours."""
 _ISOLATED, _ISOLATION_ENDS = "\u2068", "\u2069"
 
 
@@ -72,6 +74,10 @@ def one_line(text: str, keep: str = "") -> str:
     """The text on one line, with line breaks written out as well."""
     if text.isascii() and (text.isprintable() or all(c.isprintable() or c in keep for c in text)):
         return text
+    return _often(text, keep) if len(text) <= _OFTEN else _on_one_line(text, keep)
+
+
+def _on_one_line(text: str, keep: str) -> str:
     unseen = {c for c in set(text) if not (c.isprintable() or c in keep or c == "\u3000") or _HIDING.match(c)}
     joints = {match.start() for match in _JOINT.finditer(text)}
     named = _piled(text) | _alike(text)
@@ -82,6 +88,9 @@ def one_line(text: str, keep: str = "") -> str:
     else:
         shown = text.translate({ord(c): _named(c) for c in unseen})
     return _BACKWARDS.sub(lambda match: f"{_ISOLATED}{match[0]}{_ISOLATION_ENDS}", shown)
+
+
+_often = lru_cache(2048)(_on_one_line)
 
 
 def shortened(text: str, most: int) -> str:

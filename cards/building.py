@@ -59,11 +59,13 @@ _STYLES = {
 
 def card(showing: Showing, wording: Wording) -> str:
     """The card of an approval as it stands, as card JSON 2.0."""
-    draft = _Draft(showing, wording)
-    built = draft.filled()
+    draft = _Draft(showing, wording, with_form=True)
     if not draft.may_be_edited:
-        return built.text
-    with_form = _Draft(showing, wording, with_form=True).filled()
+        return _Draft(showing, wording).filled().text
+    with_form = draft.filled()
+    if with_form.fits and with_form.is_whole:
+        return with_form.text
+    built = _Draft(showing, wording).filled()
     keeps_all = with_form.fits and [each.name for each in with_form.missing] == [each.name for each in built.missing]
     return with_form.text if keeps_all else built.text
 

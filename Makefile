@@ -43,8 +43,14 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: setup
+bench: setup .venv/peer/.ready
 	$(BIN)/python -m benchmarks
+
+# DBOS beside us, with packages of its own; where it cannot be had, its row is missing.
+.venv/peer/.ready: .venv/.ready
+	@$(PYTHON) -m venv .venv/peer
+	@$(BIN)/uv pip install --quiet --python .venv/peer/bin/python "dbos==3.3.*" || .venv/peer/bin/python -m pip install --quiet "dbos==3.3.*" || rm -rf .venv/peer
+	@mkdir -p .venv/peer && touch $@
 
 # What attacks on real processes cost in memory; fails where one grows without bounds.
 memory: setup

@@ -85,6 +85,8 @@ class Settings(BaseSettings):
     """The tool modules, comma-separated."""
     heartbeat_timeout: Annotated[Positive, Field(le=timedelta(seconds=25))] = timedelta(seconds=20)
     """How long a tool worker may be silent before it counts as dead."""
+    cached_workflows: Annotated[int, Field(ge=10)] = 1000
+    """How many open approvals a worker keeps in memory; others are replayed when something happens to them."""
     start_within: Positive = timedelta(minutes=10)
     """How long after the decision a call may still begin."""
     grace: Positive = timedelta(seconds=3)

@@ -40,11 +40,13 @@ from tests.support.simulated_feishu import served
 from workers.setup import set_up
 from workers.tools import tool_workers
 
-ROUNDS = 3
+PEER = Path(__file__).parents[1] / ".venv/peer/bin/python"
+"""An interpreter with the packages of what approvals are compared with; without it, they are not."""
+ROUNDS = 5
 WARM_UP = 10
 FLOWS = 60
 """Flows of one variant in one round."""
-PACING = 45
+PACING = 90
 """Seconds that the rounds may take: on a busy machine there are fewer."""
 UNASKED_ROUNDS, UNASKED_FLOWS = 6, 30
 """Calls that nobody is asked about cost almost alike: more and shorter rounds tell them apart."""
@@ -58,7 +60,7 @@ CLICKING = 30
 """Seconds that the rounds of callbacks may take."""
 SICKNESS = 150
 """Seconds that approvals beside sick chats may take."""
-LIMIT = 450
+LIMIT = 540
 """Seconds after which the run is given up."""
 
 
@@ -72,7 +74,8 @@ async def main() -> str | None:
         async with asyncio.timeout(LIMIT), AsyncExitStack() as stack:
             feishu = await _started(stack, processes.start_simulator(directory))
             async with _variants(directory, temporal, postgres, feishu) as variants:
-                await _measure_flows(variants, directory, _servers(postgres) | {"simulator": feishu.seen})
+                peers = [await _peer(stack, postgres)] if PEER.exists() else []
+                await _measure_flows(variants, peers, directory, _servers(postgres) | {"simulator": feishu.seen})
             async with _unasked(directory, temporal) as variants:
                 await _measure_unasked(variants, {"Temporal": temporal_process()})
             await _measure_callbacks(directory, temporal, feishu)
@@ -82,26 +85,43 @@ async def main() -> str | None:
     return objection
 
 
-async def _measure_flows(variants: Sequence[Variant], directory: Path, servers: measure.Servers) -> None:
-    rounds = await _rounds(variants, servers, ROUNDS, FLOWS, PACING)
+async def _peer(stack: AsyncExitStack, postgres: PostgresServer) -> measure.Peer:
+    url = (await new_database(postgres, "peer")).replace("+asyncpg", "+psycopg")
+    peer = await measure.Peer.start("the same on DBOS, PostgreSQL", PEER, url)
+    stack.push_async_callback(peer.stop)
+    return peer
+
+
+async def _measure_flows(
+    variants: Sequence[Variant], peers: Sequence[measure.Peer], directory: Path, servers: measure.Servers
+) -> None:
+    rounds = await _rounds(variants, servers, ROUNDS, FLOWS, PACING, peers)
     kept = [variant for variant in variants if isinstance(variant, Approvals) and variant.kept]
     for variant in kept:
         variant.stopwatch.clear()
     tables.progress(f"{DECISIONS} decisions of each, one at a time")
     latencies = await measure.latencies(variants, DECISIONS)
     steps = {variant.name: variant.stopwatch.per_flow(DECISIONS) for variant in kept}
-    events = {variant.name: await measure.events(variant) for variant in variants}
-    tables.show_pace({variant.name: variant.over for variant in variants}, rounds, latencies, events)
-    tables.show_processor([variant.name for variant in variants], rounds)
+    histories = {variant.name: await measure.history(variant) for variant in variants}
+    over = {variant.name: variant.over for variant in variants} | {peer.name: variants[0].name for peer in peers}
+    tables.show_pace(over, rounds, latencies, histories)
+    tables.show_processor(list(over), rounds)
     tables.show_ledgers(steps, measure.fsync_milliseconds(directory))
 
 
 async def _rounds(
-    variants: Sequence[Variant], servers: measure.Servers, most: int, flows: int, seconds: float
+    variants: Sequence[Variant],
+    servers: measure.Servers,
+    most: int,
+    flows: int,
+    seconds: float,
+    peers: Sequence[measure.Peer] = (),
 ) -> tables.Rounds:
     """Run them all in turn, each round in another order, after they have warmed up."""
     for variant in variants:
         await measure.pace(variant, WARM_UP, servers)
+    for peer in peers:
+        await peer.pace(WARM_UP, servers)
     rounds: list[dict[str, measure.Pace]] = []
     began = time.monotonic()
     for n in range(most):
@@ -111,6 +131,7 @@ async def _rounds(
         first = n % len(variants)
         order = [*variants[first:], *variants[:first]]
         rounds.append({variant.name: await measure.pace(variant, flows, servers) for variant in order})
+        rounds[-1] |= {peer.name: await peer.pace(flows, servers) for peer in peers}
     return rounds
 
 
@@ -118,8 +139,8 @@ async def _measure_unasked(variants: Sequence[Variant], servers: measure.Servers
     rounds = await _rounds(variants, servers, UNASKED_ROUNDS, UNASKED_FLOWS, UNASKED_PACING)
     tables.progress(f"{DECISIONS} calls of each, one at a time")
     waits = await measure.waits(variants, DECISIONS)
-    events = {variant.name: await measure.events_of_unasked(variant) for variant in variants}
-    tables.show_unasked({variant.name: variant.over for variant in variants}, rounds, waits, events)
+    histories = {variant.name: await measure.history_of_unasked(variant) for variant in variants}
+    tables.show_unasked({variant.name: variant.over for variant in variants}, rounds, waits, histories)
     tables.show_processor([variant.name for variant in variants], rounds)
 
 

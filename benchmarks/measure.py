@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
+from typing import NamedTuple
 
 import psutil
 
@@ -47,6 +49,13 @@ class Latency:
     p99: float
 
 
+class History(NamedTuple):
+    """How much Temporal keeps of one flow."""
+
+    events: int
+    bytes: int
+
+
 async def pace(variant: Variant, flows: int, servers: Servers) -> Pace:
     """Run flows to their end. A lane decides each after it has started the next: it was waiting, like a real one."""
     left = iter(range(flows))
@@ -55,6 +64,37 @@ async def pace(variant: Variant, flows: int, servers: Servers) -> Pace:
     seconds = time.monotonic() - began
     spent = {name: used - before[name] for name, used in _cpu(servers).items()}
     return Pace(flows / seconds, {name: 1000 * used / flows for name, used in spent.items()})
+
+
+class Peer:
+    """The same flow on another engine, in a process of its own with that engine's packages."""
+
+    def __init__(self, name: str, running: asyncio.subprocess.Process) -> None:
+        self.name = name
+        self._running = running
+
+    @classmethod
+    async def start(cls, name: str, python: Path, database_url: str) -> Peer:
+        """python: the interpreter that has the engine's packages."""
+        pipe = asyncio.subprocess.PIPE
+        file = Path(__file__).with_name("peer.py")
+        running = await asyncio.create_subprocess_exec(
+            python, file, database_url, str(LANES), stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.DEVNULL
+        )
+        return cls(name, running)
+
+    async def pace(self, flows: int, servers: Servers) -> Pace:
+        assert self._running.stdin is not None, "it is a pipe"
+        assert self._running.stdout is not None, "it is a pipe"
+        before = _cpu(servers)
+        self._running.stdin.write(f"{flows}\n".encode())
+        took = json.loads(await self._running.stdout.readline())
+        spent = {name: 1000 * (used - before[name]) / flows for name, used in _cpu(servers).items()}
+        return Pace(flows / took["seconds"], spent | {OWN: 1000 * took["cpu"] / flows})
+
+    async def stop(self) -> None:
+        self._running.kill()
+        await self._running.wait()
 
 
 async def _lane(variant: Variant, left: Iterator[int]) -> None:
@@ -115,18 +155,18 @@ def _spread(seen: Mapping[str, Sequence[float]]) -> dict[str, Latency]:
     }
 
 
-async def events(variant: Variant) -> int:
-    """History events of one flow that waited for its decision."""
+async def history(variant: Variant) -> History:
+    """What Temporal keeps of one flow that waited for its decision."""
     flow = await _at_rest(variant)
     await _see_through(variant, flow)
-    return await _history_length(variant, flow)
+    return await _history(variant, flow)
 
 
-async def events_of_unasked(variant: Variant) -> int:
-    """History events of one flow that nobody was asked about."""
+async def history_of_unasked(variant: Variant) -> History:
+    """What Temporal keeps of one flow that nobody was asked about."""
     flow = await variant.start()
     await variant.end(flow)
-    return await _history_length(variant, flow)
+    return await _history(variant, flow)
 
 
 async def _at_rest(variant: Variant) -> str:
@@ -137,11 +177,12 @@ async def _at_rest(variant: Variant) -> str:
 
 
 async def _is_waiting(variant: Variant, flow: str) -> bool:
-    return await _history_length(variant, flow) > _FIRST_TASK
+    return (await _history(variant, flow)).events > _FIRST_TASK
 
 
-async def _history_length(variant: Variant, flow: str) -> int:
-    return (await variant.client.get_workflow_handle(variant.workflow_id(flow)).describe()).history_length
+async def _history(variant: Variant, flow: str) -> History:
+    seen = (await variant.client.get_workflow_handle(variant.workflow_id(flow)).describe()).raw_description
+    return History(seen.workflow_execution_info.history_length, seen.workflow_execution_info.history_size_bytes)
 
 
 def fsync_milliseconds(directory: Path, times: int = 50) -> float:

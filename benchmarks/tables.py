@@ -11,11 +11,11 @@ from rich.table import Table
 from benchmarks import callbacks
 from benchmarks.footprints import PYTHON, Footprint
 from benchmarks.ledgers import COMMIT, STATEMENT, STEPS, PerFlow
-from benchmarks.measure import OWN, Latency, Pace
+from benchmarks.measure import OWN, History, Latency, Pace
 from benchmarks.resident import Resident
 from benchmarks.sick import HEALTHY, MOST_SLOWED, ROUNDS, SICK, SLOW, Times, p95, slowed
 
-_console = Console(width=120, highlight=False)
+_console = Console(width=132, highlight=False)
 
 Rounds = Sequence[dict[str, Pace]]
 
@@ -25,7 +25,7 @@ def progress(text: str) -> None:
 
 
 def show_pace(
-    over: Mapping[str, str | None], rounds: Rounds, latencies: dict[str, Latency], events: dict[str, int]
+    over: Mapping[str, str | None], rounds: Rounds, latencies: Mapping[str, Latency], histories: Mapping[str, History]
 ) -> None:
     """Rate, ratio and latency. *over* has each flow in order, and the one that it adds something to."""
     table = _table(
@@ -33,7 +33,9 @@ def show_pace(
     )
     table.add_column("decision to body p50", justify="right")
     table.add_column("p99", justify="right")
+    table.add_column("processor", justify="right")
     table.add_column("events", justify="right")
+    table.add_column("KB", justify="right")
     bare, *_ = over
     for name, base in over.items():
         rates = [paces[name].rate for paces in rounds]
@@ -45,19 +47,24 @@ def show_pace(
             f"{ratio:.2f}",
             f"{median(1000 / rate for rate in rates):.1f}",
             f"{added:+.1f}" if added is not None else "",
-            f"{latencies[name].p50:.1f} ms",
-            f"{latencies[name].p99:.1f} ms",
-            str(events[name]),
+            *((f"{latencies[name].p50:.1f} ms", f"{latencies[name].p99:.1f} ms") if name in latencies else ("", "")),
+            f"× {median(paces[name].cpu[OWN] / paces[bare].cpu[OWN] for paces in rounds):.2f}",
+            *_kept(histories.get(name)),
         )
     _console.print(table)
+    _console.print("Processor: of the process that asks, decides and works. KB: what Temporal keeps of one flow.")
+
+
+def _kept(history: History | None) -> tuple[str, str]:
+    return (str(history.events), f"{history.bytes / 1000:.1f}") if history else ("", "")
 
 
 def show_unasked(
-    over: Mapping[str, str | None], rounds: Rounds, waits: dict[str, Latency], events: dict[str, int]
+    over: Mapping[str, str | None], rounds: Rounds, waits: dict[str, Latency], histories: Mapping[str, History]
 ) -> None:
     """Calls that nobody is asked about, on SQLite. *over* has each in order, and the one that it is compared with."""
     table = _table("calls that nobody is asked about, per second: median (and each round)", "call", "per second")
-    for column in ("ratio", "added ms", "processor", "request to body p50", "p99", "events"):
+    for column in ("ratio", "added ms", "processor", "request to body p50", "p99", "events", "KB"):
         table.add_column(column, justify="right")
     for name, base in over.items():
         rates = [paces[name].rate for paces in rounds]
@@ -73,7 +80,7 @@ def show_unasked(
             f"× {spent:.2f}" if base else "",
             f"{waits[name].p50:.1f} ms",
             f"{waits[name].p99:.1f} ms",
-            str(events[name]),
+            *_kept(histories[name]),
         )
     _console.print(table)
 

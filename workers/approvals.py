@@ -58,6 +58,7 @@ def approvals_worker(client: Client, ledger: Ledger, settings: Settings, cards: 
         workflows=workflows.ALL,
         # Without the sandbox: workflows decide by a pure core, and every replay in the tests watches that they do.
         workflow_runner=UnsandboxedWorkflowRunner(),
+        max_cached_workflows=settings.cached_workflows,
         activities=[
             *(own.prepare, own.close_claim, own.write_audit, own.record_ending, own.release, own.recall),
             *(weighing.weigh, weighing.remember),

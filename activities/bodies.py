@@ -8,6 +8,7 @@ import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from activities.asking import Stopwatch
@@ -32,8 +33,9 @@ class TimedOut(Frozen):
 class Body:
     """One running body. Whatever it does, waiting for it raises nothing of its own; nothing stops it."""
 
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self._task = asyncio.ensure_future(_guarded(call, on_loop=inspect.iscoroutinefunction(call)))
+    def __init__(self, call: Callable[[], Any], said: Callable[[BaseException], str] = describe) -> None:
+        """said: what is told of what it raises, found out before it has ended."""
+        self._task = asyncio.ensure_future(_guarded(call, said, on_loop=inspect.iscoroutinefunction(call)))
 
     def then(self, do: Callable[[], None]) -> None:
         """Do something when it has ended, however long that takes."""
@@ -60,9 +62,9 @@ class Body:
         return TimedOut(error=f"the tool did not end within {timeout.total_seconds():g} seconds")
 
 
-async def _guarded(call: Callable[[], Any], *, on_loop: bool) -> Any:
+async def _guarded(call: Callable[[], Any], said: Callable[[BaseException], str], *, on_loop: bool) -> Any:
     try:
-        value = await call() if on_loop else await _in_thread(call)
+        value = await call() if on_loop else await _in_thread(call, said)
         if inspect.isawaitable(value):
             value = await value
         if isinstance(value, Iterator | AsyncIterator):
@@ -70,17 +72,18 @@ async def _guarded(call: Callable[[], Any], *, on_loop: bool) -> Any:
         return value
     # A tool may raise anything, SystemExit too: none of it may take the worker down.
     except BaseException as error:
-        return _raised(error)
+        raised = error
+    return await _in_thread(partial(_raised, raised, said), said)  # it may look through large files
 
 
-def _raised(error: BaseException) -> Raised | ToolResult:
+def _raised(error: BaseException, said: Callable[[BaseException], str]) -> Raised | ToolResult:
     """What a body ended with that raised. That nobody answered it is no crash: it says that it stopped, and why."""
     if isinstance(error, HitlCancelled | HitlTimedOut | HitlAborted):
-        return ToolResult(outcome=ToolOutcome.CANCELLED, content=describe(error))
-    return Raised(error=describe(error))
+        return ToolResult(outcome=ToolOutcome.CANCELLED, content=said(error))
+    return Raised(error=said(error))
 
 
-def _in_thread(call: Callable[[], Any]) -> asyncio.Future[Any]:
+def _in_thread(call: Callable[[], Any], said: Callable[[BaseException], str]) -> asyncio.Future[Any]:
     """Run in a daemon thread of its own: a body that hangs holds neither a pool nor the process's exit."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
@@ -91,7 +94,7 @@ def _in_thread(call: Callable[[], Any]) -> asyncio.Future[Any]:
         try:
             value = context.run(call)
         except BaseException as raised:
-            value = _raised(raised)
+            value = _raised(raised, said)
         try:
             loop.call_soon_threadsafe(future.set_result, value)
         except RuntimeError:

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Self
 
 from activities.bodies import Body
+from activities.quoting import unquoted
 from assent import reasons
+from assent.content import describe
 from assent.errors import FileGone
 from assent.files import SharedFile
 from assent.payload import payload_files
@@ -86,6 +88,10 @@ class OpenedFiles:
             raise OtherBytes(reasons.BYTES_ARE_GONE(file_id=file.file_id)) from None
         if (digest.hexdigest(), size) != (file.sha256, file.size):
             raise OtherBytes(reasons.OTHER_BYTES(file_id=file.file_id))
+
+    def said(self, error: BaseException) -> str:
+        """What is told of what a body raises: none of its files' bytes, which it may quote."""
+        return unquoted(describe(error), [file.path() for file in self.by_id.values()])
 
     def __enter__(self) -> Self:
         return self

@@ -178,13 +178,13 @@ class ToolActivities:
         if tool.program is not None:
             return await self._run_program(tool.program, arguments, call)
         if not call.asks:
-            body = Body(tool.bound(arguments, context))
+            body = Body(tool.bound(arguments, context), files.said)
             files.stay_until_end(body)
             return body, await body.end(call.timeout)
         stopwatch = Stopwatch()
         asker = CallAsker(call, stopwatch)
         try:
-            body = Body(tool.bound(arguments, context.asking_with(Asking(asker))))
+            body = Body(tool.bound(arguments, context.asking_with(Asking(asker))), files.said)
             files.stay_until_end(body)
             return body, await body.end_by(stopwatch, call.timeout)
         finally:

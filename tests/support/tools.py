@@ -502,9 +502,10 @@ def count_hidden(path: str, file: SharedFile) -> int:
 
 @tool(retry_safe=True, attempts=1)
 def count_or_raise(path: str, file: SharedFile) -> int:
-    """The first time nobody knows how it ended."""
-    if leave_mark(path, _seen(file, file.read())) == 1:
-        raise RuntimeError("the line broke")
+    """The first time nobody knows how it ended, and its error quotes the file."""
+    data = file.read()
+    if leave_mark(path, _seen(file, data)) == 1:
+        raise RuntimeError(f"the line broke at {data[:120]!r}")
     return marks(path)
 
 

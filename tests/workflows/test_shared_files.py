@@ -294,8 +294,8 @@ async def test_no_byte_of_a_file_stands_where_it_has_no_business(
     caplog.set_level("DEBUG")
     file_id = await sharing.share(MARKER * 100, "a.txt")
     outcomes: list[Outcome] = []
-    for kind in ("approve", "reject"):
-        handle = await ask(feishu, tmp_path, file_id)
+    for tool, kind in (("count_or_raise", "approve"), ("count_bytes", "approve"), ("count_bytes", "reject")):
+        handle = await ask(feishu, tmp_path, file_id, tool)
         await feishu.chat.card(handle.id)
         outcomes.append(await feishu.decided(handle, kind))
         history = await feishu.service.client.get_workflow_handle(names.approval_workflow(handle.id)).fetch_history()
@@ -303,6 +303,8 @@ async def test_no_byte_of_a_file_stands_where_it_has_no_business(
         assert b"bWFya2Vy" not in history.to_json().encode()  # nor in base64
         assert MARKER.decode() not in (await handle.state()).model_dump_json()
         assert MARKER.decode() not in json.dumps(await feishu.chat.messages(), ensure_ascii=False)
+    assert [each.status for each in outcomes] == ["frozen", "executed", "rejected"]
+    assert "the line broke at b'•••" in (outcomes[0].reason or "")
     await feishu.chat.misbehave({"on": "download", "kind": "half"})
     other = await sharing.share(MARKER * 200, "b.txt")
     expired = await (await ask(feishu, tmp_path, other, ttl=timedelta(seconds=1))).outcome()
@@ -310,4 +312,4 @@ async def test_no_byte_of_a_file_stands_where_it_has_no_business(
         assert MARKER.decode() not in outcome.model_dump_json()
     assert MARKER.decode() not in caplog.text
     assert MARKER.decode() not in json.dumps([file.to_dict() for file in await feishu.service.ledger.files.recent(ME)])
-    assert marks(tmp_path / "marks") == 1
+    assert marks(tmp_path / "marks") == 2

@@ -60,6 +60,9 @@ _SHORT = timedelta(seconds=30)
 prompted = program_tool(
     "prompted", ["sh", "{script}", "{counter}"], failure_codes=[3], timeout=_SHORT, description="Asks at prompts."
 )
+prompted_by_anyone = program_tool(
+    "prompted_by_anyone", ["sh", "{script}", "{counter}"], failure_codes=[3], timeout=_SHORT, approvers="anyone"
+)
 prompted_often = program_tool(
     "prompted_often",
     ["sh", "{script}", "{counter}", "{most}"],
@@ -73,7 +76,7 @@ programmed = program_tool(
 talkative = program_tool("talkative", ["sh", "{script}"], returns_output=True, timeout=_SHORT)
 absent = program_tool("absent", ["/no/such/program", "{target}"])
 
-ALL = (prompted, prompted_often, programmed, talkative, absent)
+ALL = (prompted, prompted_by_anyone, prompted_often, programmed, talkative, absent)
 
 
 # Workers that die at a moment

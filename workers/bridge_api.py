@@ -160,7 +160,7 @@ async def _written(
     )
 
 
-@router.post("/interactions", status_code=201, tags=["bridge"], responses=documented(409))
+@router.post("/interactions", status_code=201, tags=["bridge"], responses=interactions.ASKED)
 async def ask(asked: NewInteraction, context: TheContext, agent: TheAgent, response: Response) -> Interaction:
     """Ask what a program asks whose process a host owns. The host gets the normalised answer, at `callback_url`."""
     refuse_unless_bridging(agent)

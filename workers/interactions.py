@@ -32,10 +32,16 @@ from assent.contracts.signals import Withdrawal
 from assent.contracts.values import Surface
 from assent.errors import InteractionRefused, NotAllowed
 from workers.api_context import ApiContext, in_time, refuse_acting_for, refuse_outsider, refuse_too_much
+from workers.problems import documented
 from workers.tokens import Agent
 
 _SEEN_WITHIN = 5.0
 _PAUSE = 0.05
+ASKED: dict[int | str, dict[str, Any]] = {
+    201: {"description": "A person is asked."},
+    200: {"description": "The same was asked before; this is how it stands.", "model": Interaction},
+    **documented(409),
+}
 RunPath = Annotated[str, InPath(description="The run.", pattern=r"^[A-Za-z0-9._-]{1,80}$")]
 
 

@@ -29,7 +29,7 @@ def _id(run_id: str, request_id: str) -> str:
         raise InteractionRefused(Code.INTERACTION_NOT_FOUND, run_id) from None
 
 
-@router.post("/runs/{run_id}/interactions", status_code=201, tags=["runs"], responses=documented(409))
+@router.post("/runs/{run_id}/interactions", status_code=201, tags=["runs"], responses=interactions.ASKED)
 async def ask(
     run_id: RunPath, asked: RunInteraction, context: TheContext, agent: TheAgent, response: Response
 ) -> Interaction:

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, StringConstraints
 
 from assent.contracts.identity import Identity
 from assent.contracts.questions import MOST_OPTIONS, Option
@@ -67,10 +67,12 @@ class RunInteraction(Frozen):
     prompt: Annotated[Text, StringConstraints(min_length=1, max_length=2000)]
     options: Annotated[tuple[Annotated[NewOption, BeforeValidator(_option)], ...], Field(max_length=MOST_OPTIONS)] = ()
     summary: Annotated[Text, StringConstraints(max_length=150)] | None = None
-    expires_in: Annotated[float, Field(gt=0, le=MAX_TTL.total_seconds())] | None = Field(None, description="Seconds.")
+    expires_in: Annotated[float, Field(strict=True, gt=0, le=MAX_TTL.total_seconds())] | None = Field(
+        None, description="Seconds."
+    )
     requester: Identity = Field(description="On whose behalf it runs, and who answers if nobody else may.")
     people: Annotated[tuple[Identity, ...], Field(max_length=100)] = Field((), description="Who may answer instead.")
-    members: bool = Field(False, description="Whether the members of the chat may answer instead.")
+    members: StrictBool = Field(False, description="Whether the members of the chat may answer instead.")
     chat_id: Id | None = Field(None, description="The chat whose people see the card.")
     thread_id: Id | None = Field(None, description="The conversation it belongs to.")
     tool: Id = Field("program", description="What people read of what runs.")
@@ -173,7 +175,7 @@ class NewWritten(Frozen):
     model_config = ConfigDict(extra="forbid")
 
     token: Id
-    written_bytes: Annotated[int, Field(ge=0, le=100_000)]
+    written_bytes: Annotated[int, Field(strict=True, ge=0, le=100_000)]
 
 
 class NewProgress(Frozen):
@@ -182,8 +184,8 @@ class NewProgress(Frozen):
     model_config = ConfigDict(extra="forbid")
 
     summary: Annotated[Text, StringConstraints(max_length=150)] | None = None
-    has_ended: bool = False
-    exit_code: Annotated[int, Field(ge=-255, le=255)] | None = None
+    has_ended: StrictBool = False
+    exit_code: Annotated[int, Field(strict=True, ge=-255, le=255)] | None = None
     requester: Identity
     chat_id: Id | None = None
     tool: Id = "program"

@@ -354,6 +354,7 @@ def test_public_names_are_pinned() -> None:
         "ToolResult",
         "Unavailable",
         "http_tool",
+        "program_tool",
         "tool",
     ]  # fmt: skip
     assert sorted(types.__all__) == [

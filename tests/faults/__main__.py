@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.faults import files, report
+from tests.faults import files, programs, report
 from tests.faults.environments import ENVIRONMENTS, NotHere, Table, Workspace
 from tests.faults.running import run_seeds
 from tests.support.fork_server import ForkServer
@@ -28,11 +28,14 @@ async def _with_servers(arguments: argparse.Namespace, directory: Path) -> int:
     try:
         if arguments.files:
             return await files.act_out(directory)
+        if arguments.programs:
+            return await programs.act_out(directory)
         if arguments.table:
             return await _act_out(temporal.address, directory, write=True)
         wrong = 0
         if arguments.seed is None and arguments.count is None:
-            wrong = await _act_out(temporal.address, directory, write=False) + await files.act_out(directory)
+            wrong = await _act_out(temporal.address, directory, write=False)
+            wrong += await files.act_out(directory) + await programs.act_out(directory)
         first = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10**9)
         count = 1 if arguments.seed is not None and arguments.count is None else arguments.count or 1000
         print(f"seeds {first} to {first + count - 1}", flush=True)
@@ -77,6 +80,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60, help="begin none after so many minutes")
     parser.add_argument("--at-once", type=int, default=8, help="how many run at the same time")
     parser.add_argument("--table", action="store_true", help="act out the matrix, and write it down")
+    parser.add_argument("--programs", action="store_true", help="only kill workers while a program asks")
     parser.add_argument("--files", action="store_true", help="only kill workers while a file is on its way")
     with tempfile.TemporaryDirectory(prefix="assent-faults-") as directory:
         code = asyncio.run(_with_servers(parser.parse_args(), Path(directory)))

@@ -10,8 +10,8 @@ import pytest
 
 from tests.conftest import ME, new_database, open_service
 from tests.support import servers
-from tests.support.program_deaths import died
-from tests.support.programs import DEATHS, MANY, Moment, lines, script
+from tests.support.program_deaths import killed_at
+from tests.support.programs import MANY, lines, script
 from tests.support.waiting import until
 from tests.support.worker_processes import WorkerProcesses
 
@@ -29,16 +29,20 @@ async def processes(
 
 
 @pytest.mark.parametrize(
-    ("processes", "moment"),
-    [("sqlite", Moment.ROW_WRITTEN), ("postgres", Moment.STDIN_WRITTEN)],
-    indirect=["processes"],
+    ("step", "database"),
+    [
+        ("Ledger.sent after", "postgres"),
+        ("Ledger.offer_line after", "sqlite"),
+        ("Ledger.claim_line after", "postgres"),
+        ("ProgramProcess.write after", "sqlite"),
+    ],
 )
-async def test_a_worker_that_dies_while_its_program_asks_wrote_at_most_once(
-    processes: WorkerProcesses, tmp_path: Path, moment: Moment
+async def test_a_worker_that_dies_while_its_program_asks_wrote_no_line_twice(
+    tmp_path: Path, temporal_address: str, namespaces: Iterator[str], step: str, database: str
 ) -> None:
-    """`make faults` acts out all moments."""
-    await processes.start("approvals")
-    assert await died(processes, tmp_path, moment) == DEATHS[moment]
+    """`make faults` acts out all steps, on both."""
+    client = await servers.connect(temporal_address, next(namespaces))
+    await killed_at(step, client, temporal_address, database, tmp_path)
 
 
 @pytest.mark.parametrize("processes", ["postgres"], indirect=True)

@@ -1,4 +1,5 @@
-"""`python -m tests.support.dying_worker KIND STEP ONCE`: a worker that kills itself at a step of a file's way, once.
+"""`python -m tests.support.dying_worker KIND STEP ONCE`: a worker that kills itself at a step, once: of a file's way,
+or of what a running program asks.
 
 ONCE is a path: whoever makes the file there dies, and nobody after them.
 """
@@ -21,6 +22,7 @@ import ledger.pins
 import ledger.shared_files
 from activities.feishu.client import Feishu
 from activities.opened_files import OpenedFiles
+from assent.programs.process import ProgramProcess
 from ledger import Ledger, LedgerFiles
 
 
@@ -36,6 +38,8 @@ class Step:
     """before or after."""
     freezes: bool = False
     """Whether the call was begun by then, so that nobody knows how it ended."""
+    about: str = ""
+    """What must be among that which it is done with."""
 
 
 def _steps(kind: str, owner: Any, name: str, **more: Any) -> list[Step]:
@@ -63,7 +67,27 @@ _ALL = [
     Step("tools", Ledger, "finish", "before", freezes=True),
     Step("tools", Ledger, "finish", "after"),
 ]
-STEPS = {f"{getattr(step.owner, '__name__', '')}.{step.name} {step.when}": step for step in _ALL}
+_ASKED = [
+    *_steps("approvals", Ledger, "register_question"),
+    *_steps("approvals", Ledger, "sent", about="question/"),
+    *_steps("approvals", Ledger, "offer_line"),
+    *_steps("approvals", Ledger, "close_line"),
+    *_steps("approvals", Ledger, "conclude_question"),
+    *_steps("tools", Ledger, "claim_line", freezes=True),
+    *_steps("tools", ProgramProcess, "write", freezes=True),
+    *_steps("tools", Ledger, "confirm_line", freezes=True),
+    Step("tools", Ledger, "end_run", "after", freezes=True),
+]
+
+
+def _named(steps: list[Step]) -> dict[str, Step]:
+    return {f"{getattr(step.owner, '__name__', '')}.{step.name} {step.when}": step for step in steps}
+
+
+STEPS = _named(_ALL)
+"""Of a file's way."""
+RUN_STEPS = _named(_ASKED)
+"""Of what a running program asks."""
 
 
 def arm(step: Step, once: str) -> None:
@@ -79,10 +103,11 @@ def arm(step: Step, once: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     async def doomed(*given: Any, **named: Any) -> Any:
-        if step.when == "before":
+        is_meant = step.about in str(given)
+        if step.when == "before" and is_meant:
             die()
         result = await function(*given, **named)
-        if step.when == "after":
+        if step.when == "after" and is_meant:
             die()
         return result
 
@@ -91,7 +116,7 @@ def arm(step: Step, once: str) -> None:
 
 def main() -> None:
     kind, name, once = sys.argv[1:]
-    step = STEPS[name]
+    step = {**STEPS, **RUN_STEPS}[name]
     if step.kind == kind:
         arm(step, once)
     sys.argv = [f"workers.{kind}"]

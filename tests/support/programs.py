@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from assent import program_tool
-from assent.contracts.runs import RUN_ENDED, WRITE_UNKNOWN
-from assent.programs.process import ProgramProcess
-from ledger import Ledger
 
 PROMPTS = """#!/bin/sh
 # Asks three times, one of them a choice; every line that is read is counted outside.
@@ -77,63 +69,3 @@ talkative = program_tool("talkative", ["sh", "{script}"], returns_output=True, t
 absent = program_tool("absent", ["/no/such/program", "{target}"])
 
 ALL = (prompted, prompted_by_anyone, prompted_often, programmed, talkative, absent)
-
-
-# Workers that die at a moment
-
-
-class Moment(StrEnum):
-    """Where in an interaction the worker that holds the pipe dies."""
-
-    ASKED = "asked"
-    ANSWERED = "answered"
-    ROW_WRITTEN = "row written"
-    STDIN_WRITTEN = "stdin written"
-    RESUMED = "resumed"
-
-
-DIE_AT = "PROGRAMS_DIE_AT"
-"""The environment variable that names the moment, in a worker that is to die by itself."""
-
-
-def _dying(
-    wrapped: Callable[..., Coroutine[Any, Any, Any]], *, before: bool = False
-) -> Callable[..., Coroutine[Any, Any, Any]]:
-    async def die(*given: Any, **named: Any) -> Any:
-        if not before:
-            await wrapped(*given, **named)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    return die
-
-
-match os.environ.get(DIE_AT):
-    case Moment.ANSWERED:
-        Ledger.claim_line = _dying(Ledger.claim_line, before=True)  # type: ignore[method-assign]
-    case Moment.ROW_WRITTEN:
-        Ledger.claim_line = _dying(Ledger.claim_line)  # type: ignore[method-assign]
-    case Moment.STDIN_WRITTEN:
-        ProgramProcess.write = _dying(ProgramProcess.write)  # type: ignore[method-assign]
-    case Moment.RESUMED:
-        Ledger.confirm_line = _dying(Ledger.confirm_line)  # type: ignore[method-assign]
-
-
-class Seen(NamedTuple):
-    """What was seen of an interaction whose worker died, all of it from outside."""
-
-    call: str
-    interaction: str
-    reason: str | None
-    written: int
-    """Lines that the program truly read."""
-
-
-_ENDED = "the call that asked has ended"
-DEATHS = {
-    Moment.ASKED: Seen("frozen", "cancelled", _ENDED, 0),
-    Moment.ANSWERED: Seen("frozen", "cancelled", RUN_ENDED, 0),
-    Moment.ROW_WRITTEN: Seen("frozen", "cancelled", WRITE_UNKNOWN, 0),
-    Moment.STDIN_WRITTEN: Seen("frozen", "cancelled", WRITE_UNKNOWN, 1),
-    Moment.RESUMED: Seen("frozen", "resolved", None, 1),
-}
-"""What must be seen after the worker died at each moment."""

@@ -74,7 +74,7 @@ class Programs:
         )
         try:
             vector = filled(program, arguments)
-            plan = await self._ledger.plan(call.approval_id)
+            plan = await self._ledger.plan(call.approval_id, call.payload_sha256)
             if plan is not None and run.collab_session_id is None:
                 run = run.model_copy(update={"collab_session_id": plan.conversation})
             await self._ledger.start_run(run, call.consent, plan.asked_by if plan else None)
@@ -86,6 +86,7 @@ class Programs:
         except (OSError, LedgerError, ValueError) as error:  # only its kind: its words may hold an argument
             return ToolResult(ToolOutcome.FAILED, f"{_NOT_RUN} ({type(error).__name__}).")
         conversation = self._running[run.run_id] = _Conversation(activity.client(), run, call, asker, process)
+        conversation.task = plan.request_reason if plan else None
         try:
             return await self._to_its_end(program, run, process, conversation, call.timeout, stopwatch)
         finally:
@@ -161,6 +162,8 @@ class _Conversation:
         self.process = process
         self._need: Need | None = None
         """What it waits for."""
+        self.task: str | None = None
+        """Why the call was asked for, in its agent's words."""
         self._asked = 0
         self._needs: asyncio.Queue[Need] = asyncio.Queue()
         self._summaries = Summaries(self._tell)
@@ -221,6 +224,7 @@ class _Conversation:
             requester=call.requester,
             thread_id=call.thread_id,
             ttl=need.ttl,
+            reason=self.task,
             surface=Surface.CLIENT,
             call=AskingCall(approval_id=call.approval_id, consent=call.consent, tool=call.tool, deciders=call.deciders),
             run=asking,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from assent.contracts.manifest import Risk
 from assent.payload import short_hash
 from assent.safe import markdown as escaped
@@ -154,11 +156,11 @@ class _Draft:
         ]
 
     def _command(self) -> list[Element]:
-        """The argument vector, where a program would run: each argument as the program gets it."""
+        """The argument vector, where a program would run, quoted so that it is clear where each argument ends."""
         vector = self._showing.plan.presentation.command
         values = {each.name: each.text for each in self.arguments}
         shown = [shortened(one_line(argument.format(**values)), _ARGUMENT_CHARACTERS) for argument in vector]
-        return [row(self._say("run.command"), div(shortened("\n".join(shown), _COMMAND_CHARACTERS)))] if shown else []
+        return [row(self._say("run.command"), div(shortened(shlex.join(shown), _COMMAND_CHARACTERS)))] if shown else []
 
     def _warned(self) -> list[Element]:
         """What whoever decides should know of these arguments, before anything else."""

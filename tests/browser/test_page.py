@@ -35,7 +35,9 @@ ASKED = ("progress", "editing", "edited", "warned", "result", "withheld", "grant
 QUESTIONS = ("question-choice", "question-several", "question-text", "question-tool", "question-answered")
 """Of tests/browser/test_page_questions.py."""
 FILES = ("file-received", "with-file")
-CARDS = (*PENDING, "agent-call", "running", *FINAL, *ASKED, *QUESTIONS, *FILES)
+PROGRAMS = ("program", "interaction-choice", "interaction-text", "run")
+"""Of tests/browser/test_page_programs.py."""
+CARDS = (*PENDING, "agent-call", "running", *FINAL, *ASKED, *QUESTIONS, *FILES, *PROGRAMS)
 PAGES = [*(f"page.{lang}" for lang in LANGUAGES), *(f"phone-dark.{lang}" for lang in LANGUAGES)]
 
 SAMPLE = {sample.tool: number for number, sample in enumerate(SAMPLES)}

@@ -32,6 +32,7 @@ async def processes(
     ("step", "database"),
     [
         ("Ledger.sent after", "postgres"),
+        ("TemporalQuestions.ask after", "sqlite"),
         ("Ledger.offer_line after", "sqlite"),
         ("Ledger.claim_line after", "postgres"),
         ("ProgramProcess.write after", "sqlite"),

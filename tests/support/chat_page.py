@@ -337,7 +337,7 @@ class Album:
         await camera.card(asked).screenshot(path=self._file(name, lang), animations="disabled")
         width, height = looked_at(self._file(name, lang))
         assert width == 600
-        assert 150 <= height <= 1000, f"{name} is {height} pixels high"
+        assert 100 <= height <= 1000, f"{name} is {height} pixels high"
 
     async def page(self, name: str, lang: str, seat: Seat) -> None:
         """A picture of all that somebody sees."""

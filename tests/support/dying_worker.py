@@ -23,6 +23,7 @@ import ledger.shared_files
 from activities.feishu.client import Feishu
 from activities.opened_files import OpenedFiles
 from assent.programs.process import ProgramProcess
+from assent.temporal.questions import TemporalQuestions
 from ledger import Ledger, LedgerFiles
 
 
@@ -73,6 +74,7 @@ _ASKED = [
     *_steps("approvals", Ledger, "offer_line"),
     *_steps("approvals", Ledger, "close_line"),
     *_steps("approvals", Ledger, "conclude_question"),
+    Step("tools", TemporalQuestions, "ask", "after", freezes=True),
     *_steps("tools", Ledger, "claim_line", freezes=True),
     *_steps("tools", ProgramProcess, "write", freezes=True),
     *_steps("tools", Ledger, "confirm_line", freezes=True),

@@ -165,7 +165,16 @@ class _Draft:
 
     def _body(self) -> list[Element]:
         parts = [self._call(number, call) for number, call in enumerate(self._calls, 1)]
-        return [*self._common, *chain.from_iterable(parts), *self._all_harmless()]
+        body = [*self._common, *chain.from_iterable(parts), *self._all_harmless()]
+        return [form("decisions", body)] if self._is_remembered else body
+
+    @property
+    def _is_remembered(self) -> bool:
+        """Whether one can ask to be asked again: Feishu sends what was ticked only with a button of the same form."""
+        return any(is_remembered(call.showing.plan) for call in self._open)
+
+    def _pressed(self, pressed: Element) -> Element:
+        return submits(pressed) if self._is_remembered else pressed
 
     def _call(self, number: int, call: BundledCall) -> list[Element]:
         return [
@@ -219,14 +228,15 @@ class _Draft:
         return [div(note, text_color="grey", text_size="notation")]
 
     def _buttons(self, number: int, plan: Plan) -> list[Element]:
-        value = decision(plan, DecisionKind.APPROVE)
+        again = ask_again(plan, self._say, number)
+        box = {"again": again[0]["name"]} if again else {}
+        value = {**decision(plan, DecisionKind.APPROVE), **box}
         yes = button(f"approve_{number}", "primary", value, self._say("card.approve"))
         meaning = self._say("card.confirm", call=cut(headline(plan).call, _CALL_CHARACTERS))
-        no = button(f"reject_{number}", "danger", decision(plan, DecisionKind.REJECT), self._say("card.reject"))
-        both = [{**each, "width": "default"} for each in (ask_twice(yes, plan, meaning, self._say), no)]
-        if not (again := ask_again(plan, self._say, number)):
-            return [in_a_row(both)]
-        return [form(f"decision_{number}", [*again, in_a_row([submits(each) for each in both])])]
+        value = {**decision(plan, DecisionKind.REJECT), **box}
+        no = button(f"reject_{number}", "danger", value, self._say("card.reject"))
+        both = (ask_twice(yes, plan, meaning, self._say), no)
+        return [*again, in_a_row([{**self._pressed(each), "width": "default"} for each in both])]
 
     def _all_harmless(self) -> list[Element]:
         """One button for all that can do little harm."""
@@ -239,7 +249,7 @@ class _Draft:
             "approve": [[plan.approval_id, plan.payload_sha256] for plan in harmless],
         }
         text = self._say("card.approve_all", count=str(len(harmless)))
-        return [{"tag": "hr"}, button("approve_all", "primary_filled", value, text)]
+        return [{"tag": "hr"}, self._pressed(button("approve_all", "primary_filled", value, text))]
 
     def _past(self, call: BundledCall) -> list[Element]:
         """What became of a call that can no longer be decided here."""

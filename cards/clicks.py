@@ -85,6 +85,8 @@ class BundleClick(Frozen):
     bundle_id: Id
     approve: Annotated[tuple[tuple[Id, Id], ...], Field(min_length=1, max_length=_MOST_AT_ONCE)]
     """The approvals, each with the hash of the payload that was shown."""
+    ask_again: bool = False
+    """Whether a box of the card is ticked: then none of them is remembered."""
     message_id: Id
     chat_id: Id | None
     occurred_at: datetime
@@ -103,6 +105,7 @@ class BundleClick(Frozen):
                 kind=DecisionKind.APPROVE,
                 stage=Stage.CALL,
                 reason=None,
+                persist_decision=not self.ask_again,
             )
             for place, (approval_id, payload_sha256) in enumerate(self.approve)
         )
@@ -187,7 +190,8 @@ def _click(
     if "review" in value:
         return _ruling_click(shared, value, form)
     if "bundle" in value:
-        return BundleClick.model_validate({**shared, "bundle_id": value["bundle"], "approve": value.get("approve")})
+        said = {"bundle_id": value["bundle"], "approve": value.get("approve"), "ask_again": is_ticked(form)}
+        return BundleClick.model_validate({**shared, **said})
     if "question" in value:
         return answer_click(shared, value, form)
     if "revoke" in value:
@@ -198,7 +202,10 @@ def _click(
 
 def _wishes(value: dict[str, Any], form: dict[str, Any], tenant_key: str | None) -> dict[str, Any]:
     """What a decision asks for besides yes or no."""
-    wishes: dict[str, Any] = {"remember": value.get("remember"), "persist_decision": not is_ticked(form)}
+    wishes: dict[str, Any] = {
+        "remember": value.get("remember"),
+        "persist_decision": not is_ticked(form, value.get("again")),
+    }
     if value.get("decision") == DecisionKind.EDIT:
         wishes["fields"] = filled_in(value.get("fields"), form)
     if value.get("decision") == DecisionKind.APPROVE and "fields" in value:

@@ -110,10 +110,13 @@ def ask_again(plan: Plan, wording: Wording, number: int | None = None) -> list[E
     return [box] if is_remembered(plan) else []
 
 
-def is_ticked(form: Element) -> bool:
-    """Whether a form says that somebody is to be asked again; in doubt they are."""
-    boxes = (value for name, value in form.items() if name == ASK_AGAIN or name.startswith(f"{ASK_AGAIN}_"))
-    return any(value not in (None, False) for value in boxes)
+def is_ticked(form: Element, box: object = None) -> bool:
+    """Whether a form says that somebody is to be asked again; in doubt they are.
+
+    box: the one that counts for what was pressed; any, if it does not say.
+    """
+    boxes = (box,) if isinstance(box, str) else tuple(each for each in form if each.startswith(ASK_AGAIN))
+    return any(form.get(each) not in (None, False) for each in boxes)
 
 
 def delegation(plan: Plan, wording: Wording, details: Element) -> Element:

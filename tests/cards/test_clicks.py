@@ -23,6 +23,7 @@ from cards import (
     parse_event,
     result_card,
 )
+from cards.clicks import BundleClick
 from tests.support.card_rules import objects
 from tests.support.cards import ARGUMENTS, WORDING, buttons, plan
 from tests.support.hostile_texts import TEXT
@@ -103,6 +104,14 @@ def test_remembering_for_the_whole_tool_is_read_with_the_chat_of_the_click() -> 
     decision = decided(pressed("approve_tool", **ONCE))
     assert (decision.kind, decision.remember, decision.chat_id) == (DecisionKind.APPROVE, Remember.TOOL, "oc_1")
     assert decided(pressed("approve", **ONCE)).remember is None
+
+
+@pytest.mark.parametrize(("ticked", "remembered"), [(True, False), (False, True)])
+def test_all_at_once_are_not_remembered_where_a_box_is_ticked(ticked: bool, remembered: bool) -> None:
+    value = {"assent": "1", "bundle": "b", "approve": [["a1", "h1"], ["a2", "h2"]]}
+    click = read(value, {"ask_again_1": False, "ask_again_2": ticked})
+    assert isinstance(click, BundleClick), click
+    assert [each.persist_decision for each in click.clicks()] == [remembered] * 2
 
 
 @pytest.mark.parametrize("button", ["approve", "approve_tool", "reject"])

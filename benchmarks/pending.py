@@ -48,6 +48,7 @@ async def main(count: int) -> None:
             for worker in tool_workers(client, ledger, registry):
                 await stack.enter_async_context(worker)
             said = {"TEMPORAL_ADDRESS": temporal.address, "ASSENT_DATABASE_URL": settings.database_url}
+            said |= {"ASSENT_REQUESTER_PENDING": "0"}
             approvals = await processes.start(directory, "workers.approvals", **said)
             _say(0, approvals, settings, before := _resident(approvals))
             gate = Assent(TemporalDoor(client))

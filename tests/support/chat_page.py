@@ -31,6 +31,7 @@ from tests.support.feishu_service import APP, Chat, settings_of
 from tests.support.fork_server import spawn
 from tests.support.servers import free_port
 from tests.support.simulated_feishu import served
+from tests.support.waiting import until
 from tests.support.web import write_tokens
 from tests.support.worker_processes import Process
 from workers import api, callbacks, webhook
@@ -91,6 +92,20 @@ class Surprises:
         await dialog.dismiss()
 
 
+_LISTEN = """() => {
+  const box = document.getElementById("toasts");
+  box.replaceChildren();
+  window.told = [];
+  window.listening?.disconnect();
+  window.listening = new MutationObserver((changes) => {
+    for (const toast of changes.flatMap((change) => [...change.addedNodes]))
+      window.told.push([toast.dataset.type, toast.innerText]);
+  });
+  window.listening.observe(box, { childList: true });
+}"""
+"""Keeps every notice from now on."""
+
+
 class Seat:
     """A person at the page."""
 
@@ -118,12 +133,15 @@ class Seat:
         return await self.told(self.button(asked, name).click())
 
     async def told(self, act: Awaitable[object]) -> tuple[str, str]:
-        """The kind and the text of the notice that an act brings."""
-        await self.page.evaluate("document.getElementById('toasts').replaceChildren()")
+        """The kind and the text of the notice that an act brings, even if it has left before anybody looks."""
+        await self.page.evaluate(_LISTEN)
         await act
-        toast = self.page.get_by_test_id("toast")
-        await expect(toast).to_have_count(1)
-        return await toast.get_attribute("data-type") or "", await toast.inner_text()
+
+        async def heard() -> list[list[str]] | None:
+            return await self.page.evaluate("window.told") or None
+
+        ((kind, text),) = await until(heard)
+        return kind, text
 
     async def approve_after_a_second_look(self, asked: Asked, name: str = APPROVE) -> tuple[str, str]:
         """Approve a high-risk call, which asks back."""

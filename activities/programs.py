@@ -109,7 +109,6 @@ class Programs:
         finally:
             watching.cancel()
         code = await process.end()
-        await process.stop()  # whatever it left behind in its group
         why = watching.result() if watching.done() and not watching.cancelled() else None
         await self._note_end(run.run_id, code, process.output)
         await conversation.end(code)

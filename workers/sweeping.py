@@ -25,6 +25,7 @@ from assent.contracts.conclude import Announcement, Conclusion
 from assent.contracts.execute import Closing, ReportKind
 from assent.contracts.outcome import Outcome
 from assent.contracts.review import FrozenCall
+from assent.core.questions import event
 from assent.settings import Settings
 from assent.temporal import search
 from ledger import Ledger, Open, OpenQuestion, Orphan, Untold
@@ -160,6 +161,7 @@ async def _end_question_if_gone(client: Client, ledger: Ledger, found: OpenQuest
         announcement = Announcement(
             url=state.plan.callback_url,
             question=outcome,
+            interaction=event(state.plan, outcome),
             ended_at=datetime.now(UTC),
             asked_by=state.plan.asked_by,
         )

@@ -296,6 +296,10 @@ class QuestionWorkflow:
             parent_close_policy=workflow.ParentClosePolicy.ABANDON,
         )
 
+    def _answer_id(self) -> str | None:
+        ending = self._question.ending
+        return ending.event_id if ending else None
+
     async def _announce(self, outcome: QuestionOutcome) -> None:
         """Tell whoever asked to be told; that it may take days is not the question's concern."""
         if self._request.callback_url is None:
@@ -303,7 +307,7 @@ class QuestionWorkflow:
         announcement = Announcement(
             url=self._request.callback_url,
             question=outcome,
-            interaction=core.event(self._question, outcome),
+            interaction=core.event(self._question.plan, outcome, self._answer_id()),
             ended_at=workflow.now(),
             asked_by=self._request.asked_by,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ledger.results import claim_of
 from tests.conftest import ME, Service
 from tests.support.programs import MANY, PROMPTS, lines, script
 from tests.support.waiting import until
+from workers.sweeping import end_gone_questions
 
 
 async def running(service: Service, name: str, **arguments: Any) -> ApprovalHandle:
@@ -146,3 +148,38 @@ async def test_a_program_that_ends_without_reading_leaves_nothing_to_answer(serv
     assert (await handle.outcome()).status == "executed"
     assert (await question.answer()).status == "cancelled"
     assert await answer(question, "late") == "already_decided"
+
+
+async def test_what_a_program_leaves_running_goes_on_and_what_is_stopped_leaves_nothing(
+    service: Service, tmp_path: Path
+) -> None:
+    left = tmp_path / "left"
+    starts = f"(sleep 1; echo on >> '{left}') >/dev/null 2>&1 &\n"
+    outcome = await (await running(service, "programmed", script=script(tmp_path, f"{starts}exit 0\n"))).outcome()
+    assert outcome.status == "executed"
+
+    async def went_on() -> bool:
+        return lines(left) == ["on"]
+
+    await until(went_on)
+    stopped = tmp_path / "stopped"
+    ticks = f"(while :; do echo tick >> '{stopped}'; sleep 0.1; done) &\nsleep 60\n"
+    outcome = await (await running(service, "programmed", script=script(tmp_path, ticks, "ticks.sh"))).outcome()
+    assert outcome.status == "frozen"
+    known = len(lines(stopped))
+    await asyncio.sleep(0.5)  # nothing more may come
+    assert len(lines(stopped)) <= known + 1
+
+
+async def test_a_question_ended_by_hand_closes_the_input_of_its_program(service: Service, tmp_path: Path) -> None:
+    asks = 'NEED_USER_INPUT {"answer_type": "text", "prompt": "Now?", "interaction_request_id": "gone"}'
+    program = script(tmp_path, f"echo '{asks}'\nread line || exit 3\n")
+    handle = await running(service, "prompted", script=program, counter=tmp_path / "read")
+    question = await asked(service, handle, "gone")
+    assert (await question.state()).is_prepared
+    await service.client.get_workflow_handle(names.question_workflow(question.id)).terminate()
+    assert (await handle.outcome()).status == "failed", "its input was closed"
+    await end_gone_questions(service.client, service.ledger)
+    found = await service.ledger.question(question.id)
+    assert found is not None
+    assert found.status == "cancelled"

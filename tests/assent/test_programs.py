@@ -179,6 +179,6 @@ def test_a_line_that_was_not_written_for_certain_is_no_answer(
     question = core.written(question, LineReport(state=state), NOW)
     outcome = core.conclude(question, NOW).outcome
     assert (outcome.status, outcome.reason, outcome.answers is None) == (status, reason, status == "cancelled")
-    told = core.event(question, outcome)
+    told = core.event(question.plan, outcome)
     assert told is not None
     assert told.event_type == ("interaction.answer.submitted" if status == "resolved" else "interaction.cancelled")

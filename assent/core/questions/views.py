@@ -7,7 +7,7 @@ from datetime import datetime
 
 from assent import names
 from assent.contracts.answers import Answer, AnswerVerdict, QuestionOutcome, QuestionStatus
-from assent.contracts.asking import QuestionConclusion, QuestionState
+from assent.contracts.asking import QuestionConclusion, QuestionPlan, QuestionState
 from assent.contracts.audit import AuditBatch, AuditEntry
 from assent.contracts.decision import VerdictKind
 from assent.contracts.identity import Identity
@@ -132,17 +132,20 @@ def close(question: Opened, outcome: QuestionOutcome) -> Opened:
     return question.model_copy(update={"ending": ending, "is_recorded": True})
 
 
-def event(question: Opened, outcome: QuestionOutcome) -> InteractionEvent | None:
-    """What the host of a run is told of how its interaction ended."""
-    run, ending = question.plan.run, question.ending
+def event(plan: QuestionPlan, outcome: QuestionOutcome, event_id: str | None = None) -> InteractionEvent | None:
+    """What the host of a run is told of how its interaction ended.
+
+    event_id: of the answer that counts.
+    """
+    run = plan.run
     if run is None:
         return None
-    said = (outcome.answers or {}).get(question.plan.questions[0].id)
+    said = (outcome.answers or {}).get(plan.questions[0].id)
     what = "answer.submitted" if outcome.is_answered else outcome.status.value
     return InteractionEvent(
-        event_id=(ending.event_id if ending else None) or f"{run.question_id}:{outcome.status.value}",
+        event_id=event_id or f"{run.question_id}:{outcome.status.value}",
         event_type=f"interaction.{what}",
-        occurred_at=outcome.ended_at or question.opened_at,
+        occurred_at=outcome.ended_at or plan.asked_at,
         collab_session_id=run.collab_session_id,
         tool_session_id=run.tool_session_id,
         interaction_request_id=run.interaction_request_id,

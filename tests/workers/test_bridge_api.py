@@ -16,6 +16,10 @@ from standardwebhooks import Webhook
 
 from assent import ApprovalHandle
 from assent.api.problems import Code
+from assent.contracts.questions import Question, QuestionKind, QuestionRequest
+from assent.contracts.runs import AnswerType, AskingRun, RunHolder
+from assent.temporal.questions import TemporalQuestions
+from assent.temporal.talking import Talking
 from tests.conftest import ME, new_database, open_service
 from tests.support import servers
 from tests.support.feishu_service import Agent
@@ -182,7 +186,7 @@ async def hosted(web: Web, run_id: str, request_id: str | None = "ir", **more: A
         return await http.post("/internal/interactions", json=asked)
 
 
-async def test_a_host_is_sent_the_answer_signed(web: Web) -> None:
+async def test_a_host_asks_and_another_token_hands_in_the_answer(web: Web) -> None:
     host, run_id = Agent(), uuid.uuid4().hex
     async with served(host.app) as url, web.http("host") as http, web.http("bridge") as bridge:
         asked = {"callback_url": f"{url}/hook", "collab_session_id": "thread-9", "tool_session_id": "s-1"}
@@ -204,18 +208,6 @@ async def test_a_host_is_sent_the_answer_signed(web: Web) -> None:
         assert (taken["status"], taken["written_bytes"]) == ("ACCEPTED", 5)
         seen = (await http.get("/internal/interactions/ir", params={"run_id": run_id})).json()
         assert (seen["status"], seen["answer"]["answer_value"]) == ("RESOLVED", "blue")
-        second = await web.service.gate.ask(
-            {"prompt": "Then?", "kind": "text"}, requester=ME, question_id=f"{run_id}-plain", callback_url=f"{url}/hook"
-        )
-        await second.cancel()
-
-        async def told() -> bool:
-            return bool(host.told)
-
-        await until(told)
-        headers, body = host.told[0]
-        Webhook("whsec_c2VjcmV0").verify(body, headers)
-        assert "question" in json.loads(body)
 
 
 async def test_an_interaction_is_withdrawn_or_expires_and_then_takes_nothing(web: Web) -> None:
@@ -280,3 +272,47 @@ async def test_a_line_that_was_claimed_and_never_confirmed_is_unknown_and_never_
         assert (await http.post(f"{base}/a/written", json={"token": "t", "written_bytes": 4})).json()[
             "state"
         ] == "unknown"
+
+
+async def test_what_a_host_is_posted_has_all_fields(web: Web) -> None:
+    host, run_id = Agent(), uuid.uuid4().hex
+    run = AskingRun(
+        run_id=run_id,
+        holder=RunHolder.HOST,
+        tool="deploy.sh",
+        tool_session_id="session-1",
+        collab_session_id="thread-9",
+        interaction_request_id="ir",
+        answer_type=AnswerType.TEXT,
+    )
+    async with served(host.app) as url, web.http("bridge") as bridge:
+        request = QuestionRequest(
+            question_id=run.question_id,
+            questions=(Question(prompt="Which?", kind=QuestionKind.TEXT),),
+            requester=ME,
+            run=run,
+            callback_url=f"{url}/hook",
+        )
+        await TemporalQuestions(Talking(web.service.client), None).ask(request)
+        taken = await bridge.post(f"/internal/tool-runs/{run_id}/stdin", json=line("ir", "blue\n", "event-7"))
+        assert taken.json()["status"] == "ACCEPTED"
+
+        async def told() -> bool:
+            return bool(host.told)
+
+        await until(told)
+    headers, body = host.told[0]
+    Webhook("whsec_c2VjcmV0").verify(body, headers)
+    posted = json.loads(body)
+    assert posted.pop("occurred_at")
+    assert posted == {
+        "event_id": "event-7",
+        "event_type": "interaction.answer.submitted",
+        "collab_session_id": "thread-9",
+        "tool_session_id": "session-1",
+        "interaction_request_id": "ir",
+        "run_id": run_id,
+        "answered_by": {"actor_type": "user", "actor_id": "ou_me"},
+        "answer": {"answer_type": "text", "answer_value": "blue"},
+        "idempotency_key": f"{run_id}:ir",
+    }

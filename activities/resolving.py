@@ -27,7 +27,7 @@ from ledger import Ledger, Pin
 
 UNSAID = (
     "The tool did not say what to mind about this call. Look twice at its arguments. / "
-    "工具未能说明这次调用需要注意什么，请仔细核对参数。"
+    "工具未能说明这项操作需要注意什么，请仔细核对参数。"
 )
 _log = logging.getLogger(__name__)
 _WARN_WITHIN = timedelta(seconds=10)

@@ -23,7 +23,7 @@ TOAST: dict[str, Any] = {
     "toast": {
         "type": "success",
         "content": "Approved. It runs now.",
-        "i18n": {"zh_cn": "已批准，正在执行。", "en_us": "Approved. It runs now."},
+        "i18n": {"zh_cn": "已同意，正在执行。", "en_us": "Approved. It runs now."},
     }
 }
 

@@ -13,6 +13,8 @@ from typing import NamedTuple, Self
 _OURS = Path(__file__).parent / "texts"
 _FILES = ("en.toml", "zh-CN.toml")
 _PLACEHOLDER = re.compile(r"[a-z_]+")
+_WIDE = re.compile(r"[“”\u2e80-\u9fff\uff00-\uffef]")
+"""Chinese characters and marks: no space stands between two of them."""
 
 
 class Both(NamedTuple):
@@ -28,7 +30,10 @@ class Both(NamedTuple):
 
 
 class Template:
-    """A text with `{placeholders}` for names only: what fills them is never looked into."""
+    """A text with `{placeholders}` for names only: of what fills them nothing is read but the first and last letter.
+
+    A space beside a placeholder parts Chinese from other letters, and is left out between two Chinese ones.
+    """
 
     def __init__(self, text: str) -> None:
         self._parts: list[tuple[str, str | None]] = []
@@ -40,7 +45,19 @@ class Template:
 
     def fill(self, values: Mapping[str, str]) -> str:
         """The text with every placeholder filled."""
-        return "".join(literal if field is None else literal + values[field] for literal, field in self._parts)
+        filled, value = "", ""
+        for literal, field in self._parts:
+            filled += literal[1:] if _is_needless(value[-1:], literal[:2]) else literal
+            if field is None:
+                continue
+            value = values[field]
+            filled = (filled[:-1] if _is_needless(value[:1], literal[:-3:-1]) else filled) + value
+        return filled
+
+
+def _is_needless(letter: str, beside: str) -> bool:
+    """Whether *beside* begins with a space that only parts one Chinese letter from another."""
+    return bool(beside[:1] == " " and _WIDE.match(letter) and _WIDE.match(beside[1:]))
 
 
 class Wording:

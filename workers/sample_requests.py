@@ -33,7 +33,7 @@ SAMPLES = (
         "sign_contract",
         {"zh": "签署合同", "en": "Sign a contract"},
         {
-            "zh": "三人中两人同意才执行；发起人不能审批",
+            "zh": "三人中有两人同意才执行；申请人本人不能审批",
             "en": "Two of three must approve, and not who asked for it",
         },
         {"customer": "ACME Ltd.", "months": 24},
@@ -43,7 +43,7 @@ SAMPLES = (
         "post_update",
         {"zh": "发布通知", "en": "Post an update"},
         {
-            "zh": "只问一次：再次发起同样的请求不再询问",
+            "zh": "只询问一次：再次申请同样的操作时不再询问",
             "en": "Asked once: the same again runs by the remembered decision",
         },
         {"channel": "all-hands", "text": "The lift is working again."},
@@ -53,7 +53,7 @@ SAMPLES = (
         "read_payroll",
         {"zh": "读取工资表", "en": "Read the payroll"},
         {
-            "zh": "执行后先审结果：放行之前，智能体看不到",
+            "zh": "执行后结果先待放行：放行之前，智能体看不到",
             "en": "It runs, and its result waits until it is released",
         },
         {"department": "Sales"},
@@ -78,7 +78,7 @@ SAMPLES = (
         "transfer_money",
         {"zh": "转账", "en": "Transfer money"},
         {
-            "zh": "连接中断：是否到账无从得知，审批冻结",
+            "zh": "连接中断：无法确认是否到账，结果未知",
             "en": "The line breaks: nobody knows if it arrived, so it freezes",
         },
         {"to": "DE02 1203 0000 0000 2020 51", "amount": "4800.00"},
@@ -87,7 +87,7 @@ SAMPLES = (
     Sample(
         "rebuild_index",
         {"zh": "重建索引", "en": "Rebuild an index"},
-        {"zh": "工具一直不返回：超时后冻结", "en": "It never answers: after its timeout it freezes"},
+        {"zh": "工具一直不返回：超时后结果未知", "en": "It never answers: after its timeout it freezes"},
         {"name": "customers"},
         "Search misses the customers added this week.",
     ),
@@ -95,7 +95,7 @@ SAMPLES = (
         "migrate_database",
         {"zh": "迁移数据库", "en": "Migrate a database"},
         {
-            "zh": "执行到一半进程被杀：冻结，不会重来",
+            "zh": "执行到一半进程被杀：结果未知，不会重新执行",
             "en": "The worker is killed midway: it freezes, and is not begun again",
         },
         {"version": 42},
@@ -105,7 +105,7 @@ SAMPLES = (
         "agent_call",
         {"zh": "智能体自行执行", "en": "The agent runs it"},
         {
-            "zh": "只征求同意：由智能体自行执行，本服务不参与",
+            "zh": "只审批：同意后由智能体自行执行，本服务不参与执行",
             "en": "Consent alone: the agent makes the call itself, with its own tool",
         },
         {"name": "run_shell", "arguments": {"command": "rm -r build", "cwd": "/srv/site"}},
@@ -115,7 +115,7 @@ SAMPLES = (
         "delete_customer",
         {"zh": "删除客户", "en": "Delete a customer"},
         {
-            "zh": "高风险：任何人可审批，需二次确认，密码已隐藏",
+            "zh": "高风险：任何人都可以审批，需再次确认，密码已隐藏",
             "en": "High risk: anyone may decide, after a second look",
         },
         {"customer": "ACME Ltd.", "password": "correct horse battery staple"},
@@ -132,7 +132,7 @@ SAMPLES = (
         "archive_file",
         {"zh": "归档文件", "en": "Archive a file"},
         {
-            "zh": "先把一个文件拖进与机器人的单聊；批准的就是这份内容",
+            "zh": "先把一个文件拖进与机器人的单聊；同意归档的就是所展示的这份内容",
             "en": "Drop a file into the private chat first; exactly what is shown is archived",
         },
         {"file": "{found}", "folder": "2030"},
@@ -143,7 +143,7 @@ SAMPLES = (
         "rebuild",
         {"zh": "运行程序", "en": "Run a program"},
         {
-            "zh": "程序运行中三次等待输入：在卡片上回答，写入一次",
+            "zh": "程序运行中三次等待输入：每次都在卡片上回答，只写入一次",
             "en": "A program that waits at three prompts: each is answered on a card, and written once",
         },
         {"target": "customers"},
@@ -181,7 +181,7 @@ SAMPLE_QUESTIONS = (
     ),
     SampleQuestion(
         {"zh": "提问：多选与自填", "en": "Ask several things"},
-        {"zh": "多选、自己的话、文字与是否，一起提交", "en": "Several choices, own words, a text and a yes, together"},
+        {"zh": "多选、自行填写、文字和是否，一并提交", "en": "Several choices, own words, a text and a yes, together"},
         (
             {
                 "id": "parts",

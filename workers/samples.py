@@ -208,7 +208,7 @@ def publish_release(version: str, ctx: ToolContext) -> dict[str, Any]:
             "id": "audience",
             "prompt": f"Who should get {version}? / {version} 发给谁？",
             "kind": "choice",
-            "options": [{"value": "testers", "label": "Testers / 测试者"}, {"value": "all", "label": "All / 所有人"}],
+            "options": [{"value": "testers", "label": "Testers / 测试人员"}, {"value": "all", "label": "All / 所有人"}],
         }
     )
     audience = outcome.answers["audience"] if outcome.is_answered else "nobody"

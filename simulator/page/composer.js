@@ -101,7 +101,7 @@ function field(name, property, required) {
       if (kind !== "json" && (typeof value !== "number" || (kind === "integer" && !Number.isInteger(value)))) throw new Error();
       return value;
     } catch {
-      throw new Error(t("bad_field", { name, kind: kind === "json" ? "JSON" : kind }));
+      throw new Error(t("bad_field", { name, kind: t(kind === "json" ? "as_json" : kind) }));
     }
   });
 }

@@ -117,6 +117,6 @@ async def test_a_running_tool_asks_and_goes_on(scene: Scene, seat: Seat, album: 
     _, asked = await shown(scene, await until(asks))
     await expect(seat.card(call)).to_contain_text("It waits for an answer")
     await album.take("question-tool", asked, None)
-    assert await seat.press(asked, "Testers / 测试者") == THANKS
+    assert await seat.press(asked, "Testers / 测试人员") == THANKS
     await seat.shows(call, "executed")
     assert [each["to"] for each in scene.tools.done("releases")] == ["testers"]

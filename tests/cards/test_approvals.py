@@ -301,5 +301,5 @@ def test_toasts_tell_approving_from_rejecting_and_who_was_first() -> None:
         Verdict(kind=VerdictKind.ALREADY_DECIDED, status=Status.EXECUTED), DecisionKind.APPROVE, WORDING, name="李雷"
     )
     assert late.content == "李雷 has already decided this. Its state: Executed."
-    assert late.i18n["zh_cn"] == "李雷 已处理该申请，当前状态：已执行"
+    assert late.i18n["zh_cn"] == "李雷已处理该申请，当前状态：已执行"
     assert unreadable(WORDING).type == "warning"

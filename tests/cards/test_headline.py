@@ -29,7 +29,7 @@ def about(arguments: dict[str, Any], **read: Any) -> str:
 
 def test_the_tool_says_it_in_the_reader_s_language() -> None:
     shown = built(Showing(plan=plan(REFUND, tool="refund_order", presentation=READ, risk=Risk.HIGH)))
-    assert shown["header"]["title"]["i18n_content"] == {"en_us": "Run “Refund an order”?", "zh_cn": "是否执行 “退款”？"}
+    assert shown["header"]["title"]["i18n_content"] == {"en_us": "Run “Refund an order”?", "zh_cn": "是否执行“退款”？"}
     line = {"en_us": "Refund 12.50 EUR for order A-17", "zh_cn": "订单 A-17 退款 12.50 EUR"}
     assert shown["header"]["subtitle"]["i18n_content"] == line
     for language, text in line.items():

@@ -211,10 +211,17 @@ def test_what_others_said_goes_through_as_it_is() -> None:
 
 
 def test_one_word_stands_for_one_thing() -> None:
-    """A person 同意, not 批准; what runs is an 操作, not a 调用; what is unknown is 核实, by 值班人员."""
+    """A person 同意, not 批准; what runs is an 操作, not a 调用; what is 结果未知 is 核实, by 值班人员."""
     for key, text in _ours("zh-CN.toml").items():
         said = text.fill(dict.fromkeys(text.placeholders, ""))
-        assert not re.search("批准|调用|复核|运维", said), key
+        assert not re.search("批准|调用|复核|运维|冻结|征求|至多", said), key
+
+
+def test_chinese_sentences_have_full_width_marks() -> None:
+    for key, text in _ours("zh-CN.toml").items():
+        said = text.fill(dict.fromkeys(text.placeholders, "x"))
+        assert not re.search("[\u4e00-\u9fff][,;:?!()]|[,;:?!()][\u4e00-\u9fff]", said), key
+        assert not re.search("[\u4e00-\u9fff，。：；、？！（）“”] [\u4e00-\u9fff，。：；、？！（）“”]", said), key
 
 
 # Every reason the service can give is known

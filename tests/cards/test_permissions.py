@@ -365,7 +365,7 @@ def test_what_happens_while_it_waits_never_takes_the_room_of_what_is_approved(le
         (Verdict(kind=VerdictKind.ACCEPTED, approvals=1, needed=2), DecisionKind.APPROVE, "1 of 2", "1/2"),
         (Verdict(kind=VerdictKind.ACCEPTED, approvals=2, needed=2), DecisionKind.APPROVE, "running now", "正在执行"),
         (Verdict(kind=VerdictKind.ACCEPTED, approvals=1, needed=2), DecisionKind.EDIT, "Changed. 1 of 2", "已修改"),
-        (Verdict(kind=VerdictKind.ACCEPTED, approvals=1), DecisionKind.EDIT, "with your changes", "按修改后的内容"),
+        (Verdict(kind=VerdictKind.ACCEPTED, approvals=1), DecisionKind.EDIT, "with your changes", "按修改后的参数"),
         (Verdict(kind=VerdictKind.ACCEPTED, needed=2), DecisionKind.APPROVE, "next group", "下一级"),
         (Verdict(kind=VerdictKind.ACCEPTED, needed=1), DecisionKind.EDIT, "next group", "下一级"),
         (Verdict(kind=VerdictKind.ACCEPTED, status=Status.EXECUTED), DecisionKind.APPROVE, "running", "正在执行"),

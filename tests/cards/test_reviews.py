@@ -50,7 +50,7 @@ def test_an_open_review_asks_whether_it_happened() -> None:
     found = shown(review())
     header = found["header"]
     assert (header["template"], header["title"]["content"]) == ("purple", "Did it happen? send_invoice")
-    assert header["title"]["i18n_content"]["zh_cn"] == "是否已生效？send_invoice"
+    assert header["title"]["i18n_content"]["zh_cn"] == "请核实是否已生效：send_invoice"
     assert [tag["text"]["content"] for tag in header["text_tag_list"]] == ["Outcome unknown", "Medium risk"]
     assert found["config"]["summary"]["content"].startswith("Did it happen? send_invoice · customer: acme")
 

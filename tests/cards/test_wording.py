@@ -103,6 +103,25 @@ def test_what_fills_a_placeholder_is_not_looked_into() -> None:
     assert Template("a {x} b").fill({"x": "{y} {x.__class__} %s"}) == "a {y} {x.__class__} %s b"
 
 
+@pytest.mark.parametrize(
+    ("text", "value", "filled"),
+    [
+        ("是否执行 {x}？", "send_invoice", "是否执行 send_invoice？"),
+        ("是否执行 {x}？", "“退款”", "是否执行“退款”？"),
+        ("{x} 已处理", "李雷", "李雷已处理"),
+        ("{x} 已处理", "Li Lei", "Li Lei 已处理"),
+        ("由 {x} 处理", "李 雷", "由李 雷处理"),
+        ("由 {x} 处理", "李 Lei", "由李 Lei 处理"),
+        ("由 {x} 处理", "", "由  处理"),
+        ("{x} **已处理**", "李雷", "李雷 **已处理**"),
+        ("{x} {x}", "李雷", "李雷 李雷"),
+        ("Decided by {x} here", "李雷", "Decided by 李雷 here"),
+    ],
+)
+def test_no_space_stands_between_chinese_letters(text: str, value: str, filled: str) -> None:
+    assert Template(text).fill({"x": value}) == filled
+
+
 def test_bold_chinese_ends_where_markdown_sees_it() -> None:
     """Behind a full-width mark two asterisks close nothing unless the line ends or a space follows."""
     for key, text in ZH.items():

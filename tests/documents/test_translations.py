@@ -97,6 +97,13 @@ def test_links_lead_to_the_same(original: Path, translation: Path) -> None:
     }
 
 
+@pairs
+def test_one_word_stands_for_one_thing(original: Path, translation: Path) -> None:
+    """As on cards: 同意 is given, a 管理员 writes the policy, 值班人员 settle."""
+    assert original != translation
+    assert re.findall("批准|复核|运维|运营|至多", without_code(translation)) == []
+
+
 def test_what_people_read_on_cards_is_quoted_as_they_read_it() -> None:
     texts = tomllib.loads((ROOT / "cards" / "texts" / "zh-CN.toml").read_text())
     chinese = PAIRS[FEISHU]
@@ -108,4 +115,4 @@ def test_what_people_read_on_cards_is_quoted_as_they_read_it() -> None:
         for key in ("approved", "rejected") if verdict == "accepted" else (verdict,):
             assert texts["toast"][key] in sentence
     assert texts["toast"]["not_recorded"] in section(chinese, "点击之后的提示")
-    assert texts["toast"]["not_in_time"] in section(chinese, "运维卡片")
+    assert texts["toast"]["not_in_time"] in section(chinese, "值班人员的卡片")

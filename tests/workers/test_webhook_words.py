@@ -131,7 +131,7 @@ def test_the_card_lists_what_waits_and_says_how_much_more() -> None:
 def test_the_card_names_the_chat_of_each_and_leads_there() -> None:
     url = chat_url("https://open.feishu.cn", "oc_1")
     card = inbox_card([Waiting(plan(), Stage.CALL, Place("Payments", url))], 0, WORDING)
-    assert all(text in card for text in ("In the chat [Payments]", "在会话 [Payments]"))
+    assert all(text in card for text in ("In the chat [Payments]", "会话：[Payments]"))
     assert "https://applink.feishu.cn/client/chat/open?openChatId=oc_1" in card
     assert "](" not in inbox_card([Waiting(plan(), Stage.CALL, Place("Payments](x", None))], 0, WORDING)
     assert chat_url("https://open.larksuite.com", "oc/1") == (

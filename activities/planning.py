@@ -24,6 +24,7 @@ from assent.contracts.request import DEFAULT_TTL, Request, WhenPending
 from assent.errors import InvalidRequest
 from assent.masking import Mask
 from assent.payload import (
+    alias_keys,
     canonical_json,
     canonical_payload,
     idempotency_key,
@@ -117,6 +118,7 @@ class Planner:
             payload_sha256=payload_sha256,
             idempotency_key=idempotency_key(namespace, scope, person.canonical, payload_sha256),
             scope_key=scope_key(namespace, scope, payload_sha256),
+            aliases=_aliases(request, namespace, payload_sha256) if own else (),
             manifest_sha256=manifest.shown_sha256,
             requester=requester,
             request_reason=request.reason,
@@ -471,6 +473,11 @@ def _whereabouts(plan: Plan, person: Person, resolved: Resolved | None) -> dict[
         "conversation": resolved.chat_id if resolved is not None and is_told else plan.conversation,
         "chat_is_known": plan.chat_is_known or is_told,
     }
+
+
+def _aliases(request: Request, namespace: str, payload_sha256: str) -> tuple[str, ...]:
+    said = {"key": request.idempotency_scope, "message_id": request.message_id, "event_id": request.event_id}
+    return alias_keys(namespace, payload_sha256, **said)
 
 
 def _as_told(twin: Twin | None) -> dict[str, Any]:

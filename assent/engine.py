@@ -56,9 +56,11 @@ class PendingApproval(Frozen):
     payload_sha256: Id | None = None
     """The hash of what is shown, as `payload_sha256` computes it; any other is refused."""
     idempotency_key: Id | None = None
-    """Within one such key the same call of the same person runs once; else within the message, or the approval."""
+    """One such key stands for one call of one person, which runs once; another under it is refused."""
     created_message_id: Id | None = None
+    """The message that brought it: with the same arguments it brings one call, whatever its key."""
     created_event_id: Id | None = None
+    """The event that brought it, in the same way."""
     requester: Identity
     """On whose behalf it is asked."""
 

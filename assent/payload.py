@@ -111,6 +111,19 @@ def idempotency_key(namespace: str, scope: str, requester: str, payload_sha256: 
     return f"{namespace}:{scope}:{requester}:{payload_sha256}"
 
 
+def alias_keys(
+    namespace: str, payload_sha256: str, *, key: str | None, message_id: str | None, event_id: str | None
+) -> tuple[str, ...]:
+    """What else a call is known by: its caller's key, which stands for one payload; a message and an event, of which
+    each may bring several calls, and no call twice.
+    """
+    brought = {"message": message_id, "event": event_id}
+    return (
+        *([f"{namespace}:key:{key}"] if key is not None else []),
+        *(scope_key(namespace, f"{kind}:{by}", payload_sha256) for kind, by in brought.items() if by is not None),
+    )
+
+
 def refuse_inexact(value: Any) -> None:
     """Raise Unhashable, with the path, for what canonical JSON cannot carry exactly."""
     _refuse_within(value, [])

@@ -15,7 +15,7 @@ from assent.contracts.permission import Permission
 from assent.contracts.status import Status
 from assent.contracts.values import Frozen
 from assent.payload import sha256
-from ledger import attempts, audit, grants, overrides, policies, requesters
+from ledger import aliases, attempts, audit, grants, overrides, policies, requesters
 from ledger.attempts import Holder, held
 from ledger.engine import Connection, inserted
 from ledger.policies import Numbers
@@ -109,8 +109,8 @@ async def begin(
     if own is not None:
         return await _begin_again(connection, own, call, holder, now, policy)
     met = await requesters.meet(connection, call)
-    if met is None:
-        return _not_begun(requesters.NOT_COMPARABLE)
+    if isinstance(met, requesters.Refusal):
+        return _not_begun(met.reason)
     call = met
     if may_start:
         other = await _active(connection, call.idempotency_key)
@@ -121,6 +121,8 @@ async def begin(
         elif other is not None:
             # What is met is what was looked at: a key that became free meanwhile may have a twin that froze meanwhile.
             return await _meet(connection, call, other, now)
+        if not await aliases.take(connection, call.aliases, call.consent):
+            return Beginning(right=Right.WAIT)  # of several that it is known as one ended just now, another did not
         sealed = _seal(call.permission, Status.FROZEN)  # so that it stays sealed if its end is never recorded
         if await _claimed(connection, call, ClaimState.STARTED, attempt=1, sealed=sealed, **held(holder, now)):
             await attempts.began(connection, call.consent, 1, holder)
@@ -329,7 +331,7 @@ async def _meet_another(connection: Connection, call: ToolCall, now: datetime, m
 async def _meet(connection: Connection, call: ToolCall, other: Row, now: datetime) -> Beginning:
     """Wait for the one that holds the key, take its result, or freeze with it."""
     if other.payload_sha256 != call.payload_sha256:
-        return _not_begun("the idempotency key stands for another payload")
+        return _not_begun(requesters.ANOTHER_PAYLOAD)
     if other.state == ClaimState.STARTED:
         return Beginning(right=Right.WAIT)
     await audit.append(connection, call.approval_id, call.entries)

@@ -11,15 +11,18 @@ from assent.contracts.identity import Identity
 from assent.contracts.plan import Plan
 from assent.contracts.values import Frozen
 from assent.persons import Likeness, Person
-from ledger import persons
+from ledger import aliases, persons
 from ledger.engine import Connection
+from ledger.results import root_of
 from ledger.revisions import plan_of
-from ledger.schema import IS_ACTIVE, IS_UNKNOWN, claims
+from ledger.schema import IS_ACTIVE, IS_UNKNOWN, ClaimState, claims
 from ledger.statements import Row, Statement
 
 _LOCK = Statement(text("SELECT pg_advisory_xact_lock(hashtextextended(:scope, 0))"))
 _ACTIVE = Statement(
-    select(claims.c.idempotency_key, claims.c.requester).where(claims.c.scope_key == bindparam("scope"), IS_ACTIVE)
+    select(
+        claims.c.consent, claims.c.idempotency_key, claims.c.payload_sha256, claims.c.state, claims.c.requester
+    ).where(claims.c.scope_key == bindparam("scope"), IS_ACTIVE)
 )
 _FROZEN = Statement(
     select(claims.c.idempotency_key, claims.c.approval_id, claims.c.requester).where(
@@ -32,6 +35,20 @@ NOT_COMPARABLE = (
     "It was not run, and nothing of the other is told; ask with another scope, or name the requester by an id of the "
     "kind that was used before"
 )
+SOMEBODY_ELSES = (
+    "its idempotency key, its message or its event stands for somebody else's call. It was not run, and nothing of the "
+    "other is told; ask with another key"
+)
+ANOTHER_PAYLOAD = "the idempotency key stands for another payload"
+ALIAS_IN_USE = "another approval has made the same call under one of its keys; there is nothing to try again"
+_MET_FIRST = (ClaimState.EXECUTED, ClaimState.STARTED, ClaimState.UNKNOWN)
+"""Of several calls that one call is known as, the one whose answer it gets."""
+
+
+class Refusal(Frozen):
+    """That a call does not run, since nobody can say that another is the same, or somebody can say that it is not."""
+
+    reason: str
 
 
 class Twin(Frozen):
@@ -51,13 +68,13 @@ class Twin(Frozen):
         )
 
 
-async def meet(connection: Connection, call: ToolCall) -> ToolCall | None:
-    """The call under the key that its requester's call of this scope has, if one is active; None if nobody can say.
+async def meet(connection: Connection, call: ToolCall) -> ToolCall | Refusal:
+    """The call under the key that its requester's call of this scope, or of an alias, has, if one is active.
 
-    From here to the transaction's end nobody else begins this call in this scope.
+    From here to the transaction's end nobody else begins this call in this scope, or any call under its aliases.
     """
-    key = await _key(connection, call.scope_key, call.idempotency_key, call.requester)
-    return call.model_copy(update={"idempotency_key": key}) if key else None
+    key = await _key(connection, call, call.idempotency_key, retries=call.retries)
+    return key if isinstance(key, Refusal) else call.model_copy(update={"idempotency_key": key})
 
 
 async def meet_late(connection: Connection, closing: Closing) -> Closing:
@@ -65,22 +82,60 @@ async def meet_late(connection: Connection, closing: Closing) -> Closing:
     plan = await plan_of(connection, closing.approval_id, closing.payload_sha256)
     if plan is None:
         return closing
-    key = await _key(connection, plan.scope_key, closing.idempotency_key, plan.requester)
-    return closing.model_copy(update={"idempotency_key": key}) if key else closing
+    key = await _key(connection, plan, closing.idempotency_key)
+    return closing if isinstance(key, Refusal) else closing.model_copy(update={"idempotency_key": key})
 
 
-async def _key(connection: Connection, scope_key: str, own: str, requester: Identity) -> str | None:
-    scope = scope_key or own  # a plan of before had no requester in its key
-    if scope.partition(":")[2].startswith("approval:"):
-        return own  # nobody else has this scope
-    await _lock(connection, scope)
-    others = (await connection.execute(_ACTIVE, {"scope": scope})).all()
+async def _key(
+    connection: Connection, asked: ToolCall | Plan, own: str, *, retries: str | None = None
+) -> str | Refusal:
+    scope = asked.scope_key or own  # a plan of before had no requester in its key
+    is_alone = scope.partition(":")[2].startswith("approval:")  # nobody else has this scope
+    names = sorted({*asked.aliases, *([] if is_alone else [scope])})
+    for name in names:  # in one order, so that no two wait for each other
+        await _lock(connection, name)
+    if asked.aliases:
+        return await _key_by_aliases(connection, asked, own, names, retries)
+    others = [] if is_alone else await _in_scopes(connection, names)
     if not others or any(other.idempotency_key == own for other in others):
         return own
-    me = await persons.person(connection, requester)
+    me = await persons.person(connection, asked.requester)
     alike = {other.idempotency_key: await _likeness(connection, me, other) for other in others}
     same = next((key for key, likeness in alike.items() if likeness is Likeness.SAME), None)
-    return same or (None if Likeness.UNKNOWN in alike.values() else own)
+    return same or (Refusal(reason=NOT_COMPARABLE) if Likeness.UNKNOWN in alike.values() else own)
+
+
+async def _key_by_aliases(
+    connection: Connection, asked: ToolCall | Plan, own: str, names: list[str], retries: str | None
+) -> str | Refusal:
+    """The same for a call that is known by aliases: what else is known by one of them is this call, or refuses it.
+
+    What it is met as has all its names from then on.
+    """
+    found = [*await _in_scopes(connection, names), *await aliases.holders(connection, asked.aliases)]
+    met = list({claim.consent: claim for claim in found}.values())
+    me = await persons.person(connection, asked.requester)
+    alike = {await _likeness(connection, me, claim) for claim in met if claim.idempotency_key != own}
+    if Likeness.OTHER in alike:
+        return Refusal(reason=SOMEBODY_ELSES)
+    if Likeness.UNKNOWN in alike:
+        return Refusal(reason=NOT_COMPARABLE)
+    if any(claim.payload_sha256 != asked.payload_sha256 for claim in met):
+        return Refusal(reason=ANOTHER_PAYLOAD)
+    root = await root_of(connection, retries) if retries is not None else None
+    if root is not None and any(claim.consent != root.consent for claim in met):
+        return Refusal(reason=ALIAS_IN_USE)
+    if not met:
+        return own
+    first = min(met, key=lambda claim: (claim.idempotency_key != own, _MET_FIRST.index(claim.state)))
+    await aliases.take(connection, asked.aliases, first.consent)
+    key: str = first.idempotency_key
+    return key
+
+
+async def _in_scopes(connection: Connection, scopes: Iterable[str]) -> list[Row]:
+    """The active claims of these scopes."""
+    return [row for scope in scopes for row in await connection.execute(_ACTIVE, {"scope": scope})]
 
 
 async def twin_of(connection: Connection, payload_sha256: str, namespace: str, requester: Identity) -> Twin | None:

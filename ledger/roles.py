@@ -32,6 +32,7 @@ ROLES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "chat_members": (ADD, REMOVE),
         "decisions": (ADD,),
         "claims": (ADD, CHANGE),
+        "claim_aliases": (ADD, CHANGE),
         "attempts": (ADD, CHANGE),
         "late_results": (ADD, CHANGE),
         "settlements": (ADD, CHANGE),
@@ -53,6 +54,7 @@ ROLES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "tools": {
         "catalogue": (ADD, CHANGE),
         "claims": (ADD, CHANGE),
+        "claim_aliases": (ADD, CHANGE),
         "attempts": (ADD, CHANGE),
         "late_results": (ADD, CHANGE),
         "settlements": (ADD,),

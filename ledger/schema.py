@@ -18,7 +18,9 @@ class ClaimState(StrEnum):
     """It never ran and never will; `answer` says what was told instead, if anything."""
 
 
-VERSION = "0018"
+ACTIVE = frozenset({ClaimState.STARTED, ClaimState.EXECUTED, ClaimState.UNKNOWN})
+"""The states in which a claim keeps its key."""
+VERSION = "0019"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -304,6 +306,14 @@ claims = Table(
 `scope_key` is the key without its requester, `requester` who it was, and `begun_with` who let it run and of which
 conversation and tool call it is: only what was begun has them.
 """
+
+claim_aliases = Table(
+    "claim_aliases",
+    metadata,
+    Column("alias", Text, primary_key=True),
+    Column("consent", Text, nullable=False),
+)
+"""What else calls are known by, and for each the consent that has it, for as long as the call of that is active."""
 
 IS_ACTIVE = text("claims.state IN ('started', 'executed', 'unknown')")
 """Said in the words of the index, which is found by nothing else: not by parameters that mean the same."""

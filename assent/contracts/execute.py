@@ -101,6 +101,8 @@ class ToolCall(Frozen):
     payload_sha256: str
     idempotency_key: str
     scope_key: str = ""
+    aliases: tuple[str, ...] = ()
+    """What else the call is known by: while it is active, no other call has any of them."""
     manifest_sha256: str
     requester: Identity
     retry_safe: bool
@@ -126,7 +128,7 @@ class ToolCall(Frozen):
     @classmethod
     def of(cls, plan: Plan, *, consent: str | None = None, **more: Any) -> Self:
         """The call that a plan consents to."""
-        terms = {name: getattr(plan, name) for name in ("approval_id", "idempotency_key", *_TERMS)}
+        terms = {name: getattr(plan, name) for name in ("approval_id", "idempotency_key", "aliases", *_TERMS)}
         grant_id = plan.grant.grant_id if plan.grant else None
         return cls(**{"consent": consent or plan.approval_id, "grant_id": grant_id, **terms, **more})
 
@@ -143,7 +145,7 @@ class ToolCall(Frozen):
             approval_id=self.approval_id,
             tool=self.tool,
             payload_sha256=self.payload_sha256,
-            terms_sha256=sha256(self.model_dump_json(include=set(_TERMS))),
+            terms_sha256=sha256(self.model_dump_json(include={*_TERMS, *(("aliases",) if self.aliases else ())})),
             start_within=self.start_within,
             **{name: getattr(self, name) for name in _SAID},
         )

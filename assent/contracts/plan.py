@@ -46,6 +46,8 @@ class Plan(Frozen):
     idempotency_key: str
     scope_key: str = ""
     """The key without its requester: what the same call has in common whoever asks for it in this scope."""
+    aliases: tuple[str, ...] = ()
+    """What else the call is known by: while it is active, no other call has any of them."""
     manifest_sha256: str
     requester: Identity
     request_reason: str | None = None

@@ -152,8 +152,33 @@ async def test_a_result_never_crosses_from_one_requester_to_another(service: Ser
     outcomes = [
         await engine.on_decision(each.approval_id, "approve", dispatch=dispatch) for each in (mine, same, theirs)
     ]
-    assert [each.status for each in outcomes] == ["executed", "replayed", "executed"]
-    assert (outcomes[1].content, marks(tmp_path / "m")) == (outcomes[0].content, 2)
+    assert [each.status for each in outcomes] == ["executed", "replayed", "failed"]
+    assert (outcomes[1].content, marks(tmp_path / "m")) == (outcomes[0].content, 1)
+
+
+async def test_a_call_is_one_by_its_message_its_event_and_its_key(service: Service, tmp_path: Path) -> None:
+    engines = [TemporalApprovalEngine(service.client, service.ledger) for _ in range(3)]
+    message, event, key = (f"{kind}-{tmp_path.name}" for kind in ("om", "ev", "key"))
+    known_by = [
+        {"created_message_id": message},
+        {"created_message_id": message, "idempotency_key": key},
+        {"idempotency_key": key, "created_event_id": event, "created_message_id": message},
+    ]
+    asked = [pending(tmp_path / "m", **names) for names in known_by]
+    other = pending(tmp_path / "other", idempotency_key=key)
+    for engine, each in zip([*engines, engines[0]], [*asked, other], strict=True):
+        await engine.on_request(each)
+    outcomes = await asyncio.gather(
+        *(
+            engine.on_decision(each.approval_id, "approve", dispatch=dispatch)
+            for engine, each in zip(engines, asked, strict=True)
+        )
+    )
+    assert sorted(each.status for each in outcomes) == ["executed", "replayed", "replayed"]
+    assert ([each.content["marks"] for each in outcomes], marks(tmp_path / "m")) == ([1, 1, 1], 1)
+    refused = await engines[1].on_decision(other.approval_id, "approve", dispatch=dispatch)
+    assert (refused.status, refused.reason) == ("failed", "the idempotency key stands for another payload")
+    assert marks(tmp_path / "other") == 0
 
 
 @pytest.mark.parametrize(
@@ -162,9 +187,12 @@ async def test_a_result_never_crosses_from_one_requester_to_another(service: Ser
 async def test_a_caller_that_died_decides_again(
     service: Service, temporal_address: str, tmp_path: Path, stage: str, status: str, ran: int
 ) -> None:
-    asked, mirror = pending(tmp_path / "m"), Noting()
+    message = f"om_{tmp_path.name}"
+    asked, mirror = pending(tmp_path / "m", created_message_id=message), Noting()
+    also = pending(tmp_path / "m", created_message_id=message, idempotency_key=f"key_{tmp_path.name}")
     engine = TemporalApprovalEngine(service.client, service.ledger, executions=mirror)
-    await engine.on_request(asked)
+    for each in (asked, also):
+        await engine.on_request(each)
     said = service.settings.database_url, temporal_address, service.client.namespace, asked.approval_id, stage
     caller = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.support.engine_caller", *said, str(tmp_path / "m")
@@ -173,6 +201,8 @@ async def test_a_caller_that_died_decides_again(
     outcome = await engine.on_decision(asked.approval_id, "approve", dispatch=dispatch)
     assert (outcome.status, marks(tmp_path / "m")) == (status, ran)
     assert [each for each, _ in mirror.put_] == ([] if status == "frozen" else ["executed"])
+    outcome = await engine.on_decision(also.approval_id, "approve", dispatch=dispatch)
+    assert (outcome.status, marks(tmp_path / "m")) == ("frozen" if status == "frozen" else "replayed", ran)
 
 
 async def test_who_clicks_thrice_at_once_has_one_call_and_is_told_the_same(service: Service, tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -21,10 +22,10 @@ PAGE = Path(__file__).parent / "page"
 
 
 class _Application(FastAPI):
-    """FastAPI that lets an endpoint close its connection without an answer."""
+    """FastAPI that lets an endpoint have its connection, to close it without an answer or to write a wrong one."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["simulator.hang_up"] = _hang_up(send)
+        scope["simulator.transport"] = _transport(send)
         await super().__call__(scope, receive, send)
 
 
@@ -37,10 +38,9 @@ class _Page(StaticFiles):
         return response
 
 
-def _hang_up(send: Send) -> Callable[[], None] | None:
-    """What closes the connection behind `send`, if uvicorn is there."""
-    transport = getattr(getattr(send, "__self__", None), "transport", None)
-    return getattr(transport, "abort", None)
+def _transport(send: Send) -> asyncio.Transport | None:
+    """The connection behind `send`, if uvicorn is there."""
+    return getattr(getattr(send, "__self__", None), "transport", None)
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

@@ -38,6 +38,7 @@ Kind = Literal[
     "code",
     "half",
     "undeclared",
+    "understated",
 ]
 
 EVERY_KIND: frozenset[str] = frozenset(get_args(Kind))
@@ -51,7 +52,8 @@ class Fault(BaseModel):
     on: Place
     kind: Kind
     code: int | None = None
-    """`half` ends a file in its middle, `undeclared` sends one without saying how large it is.
+    """`half` ends a file in its middle, `undeclared` sends one without saying how large it is,
+    `understated` says that it has at most one MiB, and sends all of it.
 
     For `code`: the business code. For `5xx`: the HTTP status, 500 if not said."""
     seconds: float | None = Field(default=None, ge=0)

@@ -19,6 +19,7 @@ from simulator.limits import PER_APP
 from simulator.state import Simulator
 
 _SLOW_SECONDS = 5.0
+_UNDERSTATED = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,8 @@ def endpoint(
             await asyncio.sleep(_SLOW_SECONDS if fault.seconds is None else fault.seconds)
         if fault is not None and fault.kind in ("half", "undeclared"):
             response = _cut(response) if fault.kind == "half" else _undeclared(response)
+        if fault is not None and fault.kind == "understated":
+            return await _understate(request, response)
         if fault is not None and fault.kind == "lost_answer":
             return await hang_up(request)
         response.headers["x-tt-logid"] = secrets.token_hex(16)
@@ -124,14 +127,35 @@ async def _pieces(data: bytes) -> AsyncIterator[bytes]:
         yield data[start : start + 65536]
 
 
+async def _understate(request: Request, response: Response) -> Response:
+    """All of it in chunks, with a length that is another: no server would write that, so it is written by hand."""
+    transport, whole = _transport(request), bytes(response.body)
+    declared = min(len(whole), _UNDERSTATED)
+    kind = response.headers.get("content-type", "application/octet-stream")
+    head = (
+        f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {declared}\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
+    transport.write(head.encode("latin-1"))
+    async for piece in _pieces(whole):
+        transport.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+    transport.write(b"0\r\n\r\n")
+    transport.close()
+    await request.receive()  # until it is closed: what is returned goes nowhere
+    return Response()
+
+
 async def hang_up(request: Request) -> Response:
     """Close the connection without a word. In-process, where there is no connection, the caller gets an exception."""
-    close = request.scope.get("simulator.hang_up")
-    if close is None:
-        raise ConnectionResetError("the simulator closed the connection")
-    close()
+    _transport(request).abort()
     await asyncio.sleep(0)  # the server notices; what is returned now goes nowhere
     return Response()
+
+
+def _transport(request: Request) -> asyncio.Transport:
+    transport: asyncio.Transport | None = request.scope.get("simulator.transport")
+    if transport is None:
+        raise ConnectionResetError("the simulator closed the connection")
+    return transport
 
 
 def _admit(call: Call, place: str) -> None:

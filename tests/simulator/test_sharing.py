@@ -71,11 +71,15 @@ async def test_what_is_behind_it_can_be_fetched_swapped_and_deleted(platform: Fe
     assert (await platform.http.delete(f"/api/files/{key}")).status_code == 404
 
 
-async def test_it_can_be_cut_and_sent_without_its_length(platform: Feishu) -> None:
+async def test_it_can_be_cut_and_sent_with_no_length_or_another(platform: Feishu) -> None:
     sent = await share(platform, b"abcdef", name="a.pdf")
     await platform.http.put("/api/faults", json=[{"on": "download", "kind": "undeclared"}])
     answer = await fetched(platform, sent)
     assert (answer.content, "content-length" in answer.headers) == (b"abcdef", False)
+    large = await share(platform, bytes(2 * 1024 * 1024), name="b.pdf")
+    await platform.http.put("/api/faults", json=[{"on": "download", "kind": "understated"}])
+    answer = await fetched(platform, large)
+    assert (len(answer.content), answer.headers["content-length"]) == (2 * 1024 * 1024, str(1024 * 1024))
     await platform.http.put("/api/faults", json=[{"on": "download", "kind": "half"}])
     with pytest.raises(httpx.HTTPError):
         await fetched(platform, sent)

@@ -174,6 +174,7 @@ async def confirm(connection: Connection, written: LineWritten) -> LineReport:
     row = (await connection.execute(_HELD, {"of": written.question_id})).one()
     if (row.state, row.token) == (LineState.CLAIMED, written.token):
         done = {"state": LineState.WRITTEN, "written_bytes": written.written_bytes, "at": await _now(connection)}
+        done["is_over"] = 1  # its program goes on, and may ask the next thing before anybody is told of this one
         await _move(connection, written.question_id, LineState.CLAIMED, **done)
     return await report(connection, written.question_id)
 

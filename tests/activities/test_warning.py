@@ -30,7 +30,7 @@ async def asked(mind: Callable[..., Any]) -> Warned:
         manifest_sha256=with_warnings.manifest.shown_sha256,
         payload=canonical_payload("send", {"to": "ada"}),
     )
-    activities = ToolActivities(Ledger.open("sqlite:///nowhere.db"), registry)
+    activities = ToolActivities(Ledger.open("sqlite://"), registry)
     warned: Warned = await ActivityEnvironment().run(activities.warn, question)
     return warned
 

@@ -100,6 +100,19 @@ async def test_what_was_given_up_on_is_never_taken_and_never_confirmed(ledger: L
     assert (found.state, found.written_bytes) == (LineState.UNKNOWN, None)
 
 
+async def test_a_program_that_read_its_line_asks_the_next_thing_before_anybody_is_told(ledger: Ledger) -> None:
+    run_id = uuid.uuid4().hex
+    first, _ = await ask(ledger, run_id, "a")
+    await ledger.offer_line(offer(first))
+    await ledger.claim_line(LineClaim(question_id=first, token="t"))
+    assert (await ask(ledger, run_id, "b"))[1].refused, "it may still be written"
+    await ledger.confirm_line(LineWritten(question_id=first, token="t", written_bytes=5))
+    assert (await ask(ledger, run_id, "b"))[1].plan is not None
+    assert (await ask(ledger, run_id, "c"))[1].refused
+    await end(ledger, first, QuestionStatus.RESOLVED)
+    assert (await ask(ledger, run_id, "c"))[1].refused, "b is pending still"
+
+
 async def test_one_is_pending_and_a_hundred_are_all(ledger: Ledger) -> None:
     run_id = uuid.uuid4().hex
     first, prepared = await ask(ledger, run_id, "q0")

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.common import RetryPolicy
 
+import workflows.approval
+import workflows.steps
 from assent import names
 from assent.contracts.conclude import Conclusion
 from assent.contracts.decision import Decision, DecisionKind
@@ -22,8 +25,10 @@ from tests.support.temporal_operations import reset
 from tests.support.tools import marks
 from tests.support.waiting import until
 
+HELD_BACK = timedelta(seconds=1)
+"""For how long an execution's outcome is held back here."""
 LONGER_THAN_EVER = 7
-"""So many vain attempts take more than the ten seconds for which an execution's outcome is held back."""
+"""So many vain attempts take more than that."""
 
 
 class OutOfReach:
@@ -34,6 +39,7 @@ class OutOfReach:
         self._tried: Counter[tuple[str, Status]] = Counter()
         self._of: set[str] = set()
         monkeypatch.setattr(service.ledger, "conclude", self._refuse)
+        monkeypatch.setattr(workflows.approval, "SOON", HELD_BACK)
 
     def hide_from(self, approval_id: str) -> None:
         self._of.add(approval_id)
@@ -72,6 +78,7 @@ async def test_an_ending_is_told_by_nobody_before_the_ledger_has_it(
         ledger.hide_from(handle.id)  # its ending is not recorded, its claim is
         assert (await service.decided(handle)).status == "executed"
         await reset(service, handle, nth_task=0, keep_signals=False)
+    monkeypatch.setattr(workflows.steps, "_PATIENT", RetryPolicy(timedelta(seconds=0.2), backoff_coefficient=1))
     state = await handle.state()
     ledger.hide_from(handle.id)
     decision = Decision(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -30,8 +31,13 @@ async def asked(mind: Callable[..., Any]) -> Warned:
         manifest_sha256=with_warnings.manifest.shown_sha256,
         payload=canonical_payload("send", {"to": "ada"}),
     )
-    activities = ToolActivities(Ledger.open("sqlite://"), registry)
-    warned: Warned = await ActivityEnvironment().run(activities.warn, question)
+    with tempfile.TemporaryDirectory() as directory:
+        ledger = Ledger.open(f"sqlite:///{directory}/ledger.db")
+        try:
+            activities = ToolActivities(ledger, registry)
+            warned: Warned = await ActivityEnvironment().run(activities.warn, question)
+        finally:
+            await ledger.dispose()
     return warned
 
 

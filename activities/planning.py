@@ -181,7 +181,7 @@ class Planner:
         proposed = first.proposed_payload if first else plan.payload
         if text_size(payload, proposed) > EDIT:
             raise InvalidRequest(
-                f"what was proposed and what it would become hold more than {EDIT} bytes together; propose it anew"
+                f"the proposed and the changed call together hold more than {EDIT} bytes; propose it anew"
             )
         person = await self._ledger.person((resolved.requester if resolved else None) or plan.requester)
         known = _whereabouts(plan, person, resolved)

@@ -11,16 +11,16 @@ AssentError
 ├── QuestionConflict                     the question id belongs to another question
 ├── QuestionNotFound                     neither Temporal nor the ledger knows the question
 ├── QuestionInterrupted                  the question's workflow was ended by hand
-├── InteractionRefused                   a line for a running program is not taken; says by which code
+├── InteractionRefused                   a line for a running program was refused; the code says why
 ├── NotFrozen                            the approval is not frozen: there is nothing to settle
-├── RulingRefused                        what was said of a frozen call cannot be taken as it is; it stays frozen
-├── QuotaExceeded                        more was asked for than may be; says which quota, and when to ask again
-├── LedgerNeeded                         it is read from the ledger, and this client has no reader of it
+├── RulingRefused                        the ruling on a frozen call was refused; the call stays frozen
+├── QuotaExceeded                        a quota is used up; says which one, and when to ask again
+├── LedgerNeeded                         only the ledger has this, and this client cannot read the ledger
 ├── FileGone                             a shared file is not there, and never will be again
-│   └── FileTooLarge                     or there is more of it than may be
-├── FileUnavailable                      a shared file cannot be fetched now; later it may
-├── MissingExtra (also an ImportError)   what was used is installed with an extra; says which one
-├── NotAllowed                           the HTTP API does not know the token, or it does not reach that far
+│   └── FileTooLarge                     or it is larger than allowed
+├── FileUnavailable                      a shared file cannot be fetched now, but perhaps later
+├── MissingExtra (also an ImportError)   a package is missing that an extra installs; says which extra
+├── NotAllowed                           the HTTP API does not know the token, or the token does not allow this
 └── Unavailable                          Temporal, the workers or the HTTP API did not answer; nothing was lost
 """
 
@@ -30,7 +30,7 @@ from collections.abc import Sequence
 
 _LONGEST_NAME = 100
 _LONGEST_PATH = 500
-"""How much of a path an error repeats: whoever sent it knows the rest."""
+"""How much of a path an error repeats: the sender knows the rest."""
 
 
 class AssentError(Exception):
@@ -42,7 +42,7 @@ class InvalidRequest(AssentError, ValueError):
 
 
 class Unhashable(InvalidRequest):
-    """A value has no exact canonical form, so no one could approve exactly it."""
+    """A value has no exact canonical form, so nobody could approve exactly that value."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f"{path}: {problem}")
@@ -89,7 +89,7 @@ class ApprovalNotFound(AssentError):
     """Neither Temporal nor the ledger knows the approval."""
 
     def __init__(self, approval_id: str) -> None:
-        super().__init__(f"approval {approval_id!r} is not known. Check the id, and where you are connected to.")
+        super().__init__(f"approval {approval_id!r} is not known. Check the id, and what you are connected to.")
         self.approval_id = approval_id
 
 
@@ -99,7 +99,7 @@ class ApprovalInterrupted(AssentError):
     def __init__(self, approval_id: str, how: str) -> None:
         super().__init__(
             f"approval {approval_id!r} was {how} in Temporal before it ended. "
-            "Whether its call ran, only the ledger can tell: do not repeat the call before it was checked."
+            "Only the ledger can tell whether its call ran: do not repeat the call before somebody has checked."
         )
         self.approval_id = approval_id
         self.how = how
@@ -120,7 +120,7 @@ class QuestionNotFound(AssentError):
     """Neither Temporal nor the ledger knows the question."""
 
     def __init__(self, question_id: str) -> None:
-        super().__init__(f"question {question_id!r} is not known. Check the id, and where you are connected to.")
+        super().__init__(f"question {question_id!r} is not known. Check the id, and what you are connected to.")
         self.question_id = question_id
 
 
@@ -134,7 +134,7 @@ class QuestionInterrupted(AssentError):
 
 
 class InteractionRefused(AssentError):
-    """A line for a running program is not taken; the code says why."""
+    """A line for a running program was refused; the code says why."""
 
     def __init__(self, code: str, question_id: str) -> None:
         super().__init__(f"interaction {question_id!r}: {code}")
@@ -151,7 +151,7 @@ class NotFrozen(AssentError):
 
 
 class RulingRefused(AssentError):
-    """What was said of a frozen call cannot be taken as it is; it stays frozen."""
+    """The ruling on a frozen call was refused; the call stays frozen."""
 
     def __init__(self, approval_id: str, code: str, why: str) -> None:
         super().__init__(f"{why}. Approval {approval_id!r} stays frozen.")
@@ -161,7 +161,7 @@ class RulingRefused(AssentError):
 
 
 class QuotaExceeded(AssentError):
-    """More was asked for than this agent, this requester or this chat may have; nothing was asked."""
+    """This agent, this requester or this chat has used up a quota; nobody was asked."""
 
     def __init__(self, quota: str, limit: int, retry_after: int) -> None:
         super().__init__(
@@ -170,21 +170,21 @@ class QuotaExceeded(AssentError):
         self.quota = quota
         self.limit = limit
         self.retry_after = retry_after
-        """In how many seconds it is worth asking again."""
+        """How many seconds to wait before asking again."""
 
 
 class LedgerNeeded(AssentError):
-    """What was asked for is read from the ledger, which Temporal does not hold, and this client cannot read it."""
+    """Only the ledger has what was asked for, not Temporal, and this client cannot read the ledger."""
 
     def __init__(self) -> None:
         super().__init__(
-            "this is read from the ledger, and Temporal does not hold it. Connect over the HTTP API, or give a reader: "
+            "only the ledger has this, not Temporal. Connect over the HTTP API, or pass a reader: "
             "Assent.connect(reader=…). On the command line, set ASSENT_URL and ASSENT_TOKEN."
         )
 
 
 class MissingExtra(AssentError, ImportError):
-    """What was used needs a package that is installed with an extra."""
+    """This needs a package that an extra installs."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(f"{what} needs {package}, which is not installed: pip install 'assent[{extra}]'")
@@ -192,7 +192,7 @@ class MissingExtra(AssentError, ImportError):
 
 
 class NotAllowed(AssentError):
-    """The token is not known or does not reach that far, or the person may not do that; nothing was done."""
+    """The token is not known or does not allow this, or the person may not do this; nothing was done."""
 
 
 class Unavailable(AssentError):
@@ -211,7 +211,7 @@ class FileGone(AssentError):
 
 
 class FileTooLarge(FileGone):
-    """There is more of a shared file than may be fetched."""
+    """A shared file is larger than may be fetched."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"it is larger than {limit} bytes")

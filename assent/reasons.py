@@ -1,8 +1,8 @@
 """What the service itself gives as a reason, sentence by sentence.
 
-Agents, the audit and the command line read these as they stand here. Cards and toasts know them again and say them in
-the reader's language: each has a text `reason.…` in both (`cards/texts`). What people, agents and tools say goes
-through as it is.
+Agents, the audit and the command line read these sentences as they are. Cards and toasts recognise them and say them in
+the reader's language: each has a text `reason.…` in both (`cards/texts`). What people, agents and tools say is passed
+on unchanged.
 """
 
 from __future__ import annotations
@@ -34,24 +34,20 @@ class Reason:
 
 CHANGED = Reason("arguments were changed in the form: approve with these changes, or put them back")
 TOO_FEW = Reason(
-    "too few people would be left who can approve: leave it to somebody who is no approver of this call yet"
+    "too few people would be left who can approve: leave it to somebody who is not an approver of this call yet"
 )
-DECISION_TOO_LARGE = Reason("a decision holds at most {bytes} bytes and some depth, an edit's arguments included")
-OTHERS_FIRST = Reason("others are looked at just now, and no more can wait behind them: decide again in a moment")
-NO_ROOM = Reason("the ledger is out of reach, and too much waits to be recorded already: decide again in a while")
+DECISION_TOO_LARGE = Reason("a decision may hold at most {bytes} bytes and some depth, including an edit's arguments")
+OTHERS_FIRST = Reason("other decisions are being checked, and no more can wait behind them: decide again in a moment")
+NO_ROOM = Reason("the ledger is out of reach, and too much is already waiting to be recorded: decide again in a while")
 EDITED_TOO_OFTEN = Reason("its arguments were changed {count} times: have it proposed anew")
-OTHER_COMPANY = Reason("it is left to somebody of this company: leave tenant_key out")
+OTHER_COMPANY = Reason("it can be left only to somebody of this company: leave tenant_key out")
 PASSED_ON_TOO_OFTEN = Reason("it was left to others {count} times: somebody has to decide it")
-WHOM_TO_PASS_TO = Reason(
-    "an approval is left to somebody else: say to whom, and not to yourself or to who asked for the call"
-)
+WHOM_TO_PASS_TO = Reason("name somebody else to leave it to: neither yourself nor the person who asked for the call")
 NOTHING_TO_EDIT = Reason("there is nothing to edit in a result")
 NO_PLAN = Reason("the ledger holds no plan for this approval")
 EDIT_WITHOUT_ARGUMENTS = Reason("an edit needs arguments")
 UNCHANGED = Reason("nothing was changed; approve the call as it is")
-EDIT_TOO_LARGE = Reason(
-    "what was proposed and what it would become hold more than {bytes} bytes together; propose it anew"
-)
+EDIT_TOO_LARGE = Reason("the proposed and the changed call together hold more than {bytes} bytes; propose it anew")
 TOOL_CHANGED = Reason("the tool changed after the call was shown; propose it anew")
 UNKNOWN_TOOL = Reason("no worker has published a tool named {tool}")
 NO_FEISHU = Reason("the members of a chat decide this, and this service talks to no Feishu")

@@ -53,7 +53,7 @@ SENTENCES: Mapping[str, str] = {
     EngineStatus.TAMPERED: "What was decided is not what was asked for. Nothing was changed.",
     EngineStatus.ALREADY_DECIDED: "This was decided before. Nothing was changed.",
     EngineStatus.SUPERSEDED: "A newer request took its place. The call did not run.",
-    EngineStatus.FROZEN: "Whether the call took effect is not known. Do not repeat it: a person is finding out.",
+    EngineStatus.FROZEN: "Nobody knows whether the call took effect. Do not repeat it: a person is finding out.",
     EngineStatus.EXPIRED: "Nobody decided in time. The call did not run.",
     EngineStatus.MISSING: "There is no such request. Nothing was changed.",
     EngineStatus.FAILED: "The call failed.",

@@ -62,16 +62,16 @@ Exit codes:
        superseded; a decision that does not count; settled or revoked by
        another already
   2    the command or its input is not valid; nothing was sent
-  3    frozen: whether the call ran is not known; do not repeat it
-  4    the approval or the grant is not known; or not frozen, where it is to
-       be settled
+  3    frozen: nobody knows whether the call ran; do not repeat it
+  4    the approval or the grant is not known; or there is nothing to settle,
+       because the approval is not frozen
   5    Temporal or its workers did not answer
   70   a fault of this command itself
   130  interrupted with Ctrl-C
 
-Temporal is found as its own settings say: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, or a profile. What only the ledger
-knows (inboxes, grants, settlements, the policy, approvals that Temporal has forgotten) is read over the HTTP API at
-ASSENT_URL with ASSENT_TOKEN.
+The command finds Temporal by Temporal's own settings: TEMPORAL_ADDRESS, TEMPORAL_NAMESPACE, or a profile. It reads
+what only the ledger knows (inboxes, grants, settlements, the policy, approvals that Temporal has forgotten) over the
+HTTP API at ASSENT_URL with ASSENT_TOKEN.
 """
 
 

@@ -88,11 +88,13 @@ class App:
 
 @common.cli.group("feishu")
 def _feishu() -> None:
-    """See whether the Feishu app is set up as it must be."""
+    """See whether the Feishu app is set up correctly."""
 
 
 @_feishu.command("check")
-@click.option("--callback", metavar="URL", help="The webhook's public address, https://…/feishu/callback: is it ours?")
+@click.option(
+    "--callback", metavar="URL", help="Check that this public address reaches the webhook: https://…/feishu/callback."
+)
 @common.identity("--to", "person", help="Send a test card to this person.")
 @click.option("--chat-id", metavar="CHAT", help="Send a test card into this chat.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")

@@ -24,9 +24,9 @@ _QUESTIONS = {
 
 
 @common.command("frozen")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many at most.")
 async def _frozen(door: TemporalDoor, limit: int) -> common.Answer:
-    """List the calls of which nobody knows whether they took effect."""
+    """List the frozen calls: nobody knows whether they took effect."""
     reviews = [review async for review in door.frozen(limit=limit)]
     states = await common.states_of(door, [review.approval_id for review in reviews])
     return common.Answer(
@@ -37,13 +37,13 @@ async def _frozen(door: TemporalDoor, limit: int) -> common.Answer:
 @common.command("settle")
 @common.approval_id
 @click.argument("ruling", type=click.Choice([*_RULINGS]))
-@common.identity("--as", "operator", required=True, help="Who says so, an operator: open_id:…, union_id:… or user_id:…")
-@click.option("--reason", required=True, help="How it is known, for the record.")
+@common.identity("--as", "operator", required=True, help="The operator who says so: open_id:…, union_id:… or user_id:…")
+@click.option("--reason", required=True, help="How you know, for the record.")
 @click.option(
     "--content",
     metavar="RESULT",
     callback=typed.read(typed.result),
-    help="The result of what was executed: JSON or a plain text, - for stdin, or @file.",
+    help="The result, if it was executed: JSON or plain text, - for stdin, or @file.",
 )
 @click.option(
     "--hash", "typed_hash", metavar="SHA", help="To try again: the first 12 characters of the payload's hash."

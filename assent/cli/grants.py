@@ -37,9 +37,9 @@ async def _listed(door: TemporalDoor) -> common.Answer:
 
 @common.command("revoke", _grants)
 @click.argument("grant_id", metavar="ID", callback=typed.read(TypeAdapter[str](Id).validate_python))
-@common.identity("--as", "actor", required=True, help="Who revokes it: who decided it, or an operator.")
+@common.identity("--as", "actor", required=True, help="Who revokes it: the person who decided, or an operator.")
 async def _revoke(door: TemporalDoor, grant_id: str, actor: Identity) -> common.Answer:
-    """Let a remembered decision no longer count: somebody is asked again."""
+    """Stop a remembered decision from counting: somebody is asked again."""
     kind = await Assent(door).revoke(grant_id, actor=actor, surface=Surface.COMMAND_LINE)
     code = _EXITS.get(kind, common.Exit.REFUSED)
     sentence = sentences.revoked_sentence(kind, grant_id, actor)

@@ -94,7 +94,7 @@ _EXIT_OF_ERROR: dict[type[Exception], Exit] = {
 @click.option("--reason", help="Why, for the person who decides.")
 @click.option("--chat-id", help="The chat that gets the card.  [default: the private chats of those who may decide]")
 @click.option("--reply-to", help="The message that the card answers.")
-@click.option("--callback-url", metavar="URL", help="Where the outcome is posted, signed, when it is there.")
+@click.option("--callback-url", metavar="URL", help="Where to post the outcome, signed, once there is one.")
 @click.option("--wait", is_flag=True, help="Wait until it has ended.")
 async def _request(door: TemporalDoor, tool: str, arguments: dict[str, Any], wait: bool, **asked: Any) -> Answer:
     """Ask a person to let TOOL run with these arguments."""
@@ -113,7 +113,7 @@ async def _request(door: TemporalDoor, tool: str, arguments: dict[str, Any], wai
 
 @command("list")
 @click.option("--status", type=click.Choice([*map(str, Phase), *map(str, Status)]), help="Only those.")
-@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many.")
+@click.option("--limit", type=click.IntRange(min=1), default=50, show_default=True, help="How many at most.")
 @click.option("--thread", "thread_id", help="Only those of this conversation.")
 async def _list(door: TemporalDoor, status: str | None, limit: int, thread_id: str | None) -> Answer:
     """List the approvals that Temporal still knows, open ones first."""
@@ -173,23 +173,23 @@ async def _settled(door: TemporalDoor, state: State) -> Settlement | None:
 @click.argument("decision", type=click.Choice([*map(str, DecisionKind)]))
 @identity("--as", "actor", required=True, help="Who decides: open_id:…, union_id:… or user_id:…")
 @click.option("--reason", help="Why, for the record and for the agent.")
-@click.option("--hash", "seen", metavar="SHA", help="Decide only on what has this hash, or one that starts so.")
+@click.option("--hash", "seen", metavar="SHA", help="Decide only if the hash is this one, or starts with this.")
 @click.option(
     "--arguments",
     metavar="JSON",
     callback=typed.read(typed.arguments),
-    help="To edit: all that it is to run with; their JSON, - for stdin, or @file.",
+    help="To edit: all arguments it is to run with, as JSON, - for stdin, or @file.",
 )
 @identity("--to", "delegate_to", help="To delegate: who is to decide instead.")
 @click.option(
     "--remember",
     type=click.Choice([*map(str, Remember)]),
-    help="How far it is remembered where the tool asks once: from here always for this exact call.",
+    help="How far it is remembered if the tool asks once: from here, always for this exact call.",
 )
 @click.option(
     "--ask-again",
     is_flag=True,
-    help="Do not remember it where the tool asks once: somebody is asked again next time.",
+    help="Do not remember it, even if the tool asks once: somebody is asked again next time.",
 )
 @click.option(
     "--stage",
@@ -250,12 +250,12 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
 
 @cli.command("token")
 @click.argument("name", callback=typed.read(TypeAdapter[str](Annotated[Id, Field(max_length=48)]).validate_python))
-@click.option("--principal", help="Whose token it is, where it takes the place of another one.  [default: NAME]")
+@click.option("--principal", help="The agent it belongs to, if it replaces another token.  [default: NAME]")
 @click.option(
     "--expires",
     metavar="DURATION",
     callback=typed.read(parse_duration),
-    help="From when on it opens nothing: 12h, 90d.  [default: never]",
+    help="When it stops working: after 12h, 90d.  [default: never]",
 )
 @click.option("--tools", multiple=True, metavar="PATTERN", help="A tool it may ask for: send_mail, send_*.  [repeat]")
 @click.option(
@@ -270,15 +270,15 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
     multiple=True,
     metavar="IDENTITY",
     callback=lambda context, parameter, given: [typed.read(typed.asked)(context, parameter, each) for each in given],
-    help="Whom it may ask questions: as above, or chat:… for a chat's members; else those.  [repeat]",
+    help="Whom it may ask questions: as above, or chat:… for a chat's members.  [default: as above]  [repeat]",
 )
-@click.option("--may-decide", is_flag=True, help="Let it tell what people decide; never on what it asked for itself.")
+@click.option("--may-decide", is_flag=True, help="Let it tell what people decide; never about its own requests.")
 @click.option(
     "--may-settle", is_flag=True, help="Let it tell what operators say of frozen calls; never of its own requests."
 )
-@click.option("--may-read-policy", is_flag=True, help="Let it read the operator's rules, and all tools say.")
+@click.option("--may-read-policy", is_flag=True, help="Let it read the operator's rules, and all that tools say.")
 @click.option("--may-list-files", is_flag=True, help="Let it know which files people shared; never what is in them.")
-@click.option("--chat", "chats", multiple=True, metavar="CHAT", help="A chat it may ask in; else any.  [repeat]")
+@click.option("--chat", "chats", multiple=True, metavar="CHAT", help="A chat it may ask in.  [default: any]  [repeat]")
 @click.option(
     "--callback",
     "callbacks",

@@ -44,7 +44,7 @@ def _policy() -> None:
 
 @_policy.command("check", params=[click.Argument(["file"], type=_policy_file), common.json_option()])
 def _check(file: Path, as_json: bool) -> NoReturn:
-    """Say whether FILE can be followed, with all that is wrong with it."""
+    """Say whether FILE can be used, and everything that is wrong with it."""
     try:
         answer = _checked(Rules.load(file))
     except InvalidPolicy as error:
@@ -102,13 +102,15 @@ async def _explain(
 @click.option(
     "--execution", type=click.Choice([*map(str, Execution)]), help="Whether a person is asked before it runs."
 )
-@click.option("--result", type=click.Choice([*map(str, ResultReview)]), help="And before its result is handed over.")
+@click.option(
+    "--result", type=click.Choice([*map(str, ResultReview)]), help="Whether a person looks at its result first."
+)
 @click.option(
     "--for",
     "lasting",
     metavar="DURATION",
     callback=typed.read(parse_duration),
-    help="How long: 90s, 15m, 2h, 1d.  [default: until another takes its place]",
+    help="How long: 90s, 15m, 2h, 1d.  [default: until another replaces it]",
 )
 @click.option("--end", "ends", is_flag=True, help="End the override that the tool has.")
 @common.identity("--as", "actor", help="Who wants it. Only operators loosen.")
@@ -116,12 +118,12 @@ async def _explain(
 async def _override(
     door: TemporalDoor, tool: str, lasting: timedelta | None, ends: bool, actor: Identity | None, **said: Any
 ) -> common.Answer:
-    """Let something else hold for TOOL for a while than it says of itself.
+    """Override for a while what TOOL says of itself.
 
-    Where the policy's file says something of a call, the stricter of both holds. What is denied stays denied.
+    Where the policy's file says something about a call, the stricter of the two holds. What is denied stays denied.
     """
     if ends == (said["execution"] is not None or said["result"] is not None):
-        raise click.UsageError("say --execution, --result or both; or --end, to end what the tool has")
+        raise click.UsageError("say --execution, --result or both; or --end, to end the tool's override")
     made = await Assent(door).policy.override(tool, until=lasting, actor=actor, surface=Surface.COMMAND_LINE, **said)
     until = f" until {made.until:%Y-%m-%d %H:%M:%S} UTC" if made.until else ""
     words = [f"{name} {value}" for name, value in (("execution", made.execution), ("result", made.result)) if value]

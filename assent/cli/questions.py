@@ -31,9 +31,9 @@ _EXIT = {QuestionStatus.RESOLVED: common.Exit.DONE, QuestionStatus.PENDING: comm
 @common.command("ask")
 @click.argument("prompt", required=False)
 @click.option("--confirm", is_flag=True, help="A yes or a no, instead of a text.")
-@click.option("--option", "options", multiple=True, metavar="VALUE[=LABEL]", help="One that can be chosen.  [repeat]")
+@click.option("--option", "options", multiple=True, metavar="VALUE[=LABEL]", help="An option to choose from.  [repeat]")
 @click.option("--multi-select", is_flag=True, help="Several options may be chosen.")
-@click.option("--allow-input", is_flag=True, help="One's own words will do as well as an option.")
+@click.option("--allow-input", is_flag=True, help="People may answer in their own words instead.")
 @click.option(
     "--questions",
     metavar="JSON",
@@ -50,7 +50,7 @@ _EXIT = {QuestionStatus.RESOLVED: common.Exit.DONE, QuestionStatus.PENDING: comm
     help="Who may answer, instead of the requester.  [repeat]",
 )
 @click.option("--members", is_flag=True, help="The members of the chat may answer, instead of the requester.")
-@click.option("--id", "question_id", help="Asked again under its id, it attaches.  [default: a new one]")
+@click.option("--id", "question_id", help="Asking again under an id attaches to it.  [default: a new one]")
 @click.option("--thread", "thread_id", help="The conversation it belongs to.")
 @click.option(
     "--ttl",
@@ -61,7 +61,7 @@ _EXIT = {QuestionStatus.RESOLVED: common.Exit.DONE, QuestionStatus.PENDING: comm
 @click.option("--reason", help="Why, for the person who answers.")
 @click.option("--chat-id", help="The chat that gets the card.  [default: the private chats of those who may answer]")
 @click.option("--reply-to", help="The message that the card answers.")
-@click.option("--callback-url", metavar="URL", help="Where the answer is posted, signed, when it is there.")
+@click.option("--callback-url", metavar="URL", help="Where to post the answer, signed, once there is one.")
 @click.option("--wait", is_flag=True, help="Wait for the answer.")
 async def _ask(
     door: TemporalDoor,
@@ -98,7 +98,7 @@ async def _ask(
 @click.argument("question_id")
 @click.argument("answers", nargs=-1, metavar="[ANSWER]...")
 @common.identity("--as", "actor", required=True, help="Who answers: open_id:…, union_id:… or user_id:…")
-@click.option("--hash", "seen", metavar="SHA", help="Answer only what has this hash, or one that starts so.")
+@click.option("--hash", "seen", metavar="SHA", help="Answer only if the hash is this one, or starts with this.")
 @click.option(
     "--answers",
     "whole",
@@ -114,7 +114,7 @@ async def _answer(
     seen: str | None,
     whole: dict[str, Any] | None,
 ) -> common.Answer:
-    """Answer a question. ANSWER is ID=VALUE, or VALUE where there is one question; repeated for several options.
+    """Answer a question. ANSWER is ID=VALUE, or VALUE if there is one question; repeat it for several options.
 
     Without one, a terminal shows the question and asks. At least 12 characters stand for a whole --hash.
     """
@@ -251,11 +251,11 @@ def answer_sentence(verdict: AnswerVerdict, question_id: str, actor: Identity) -
         case VerdictKind.ACCEPTED:
             return "Answered."
         case VerdictKind.DUPLICATE:
-            return "This answer was counted before."
+            return "This answer has already been counted."
         case VerdictKind.RECEIVED:
-            return "Received, and kept until a worker judges it."
+            return "Received; it waits until a worker judges it."
         case VerdictKind.TAMPERED:
-            return "Not counted: the hash is not that of the questions as they stand. Look at them again."
+            return "Not counted: the hash is not that of the questions as they are now. Look at them again."
         case VerdictKind.FORBIDDEN:
             return f"Not counted: {one_line(str(actor))} may not answer this."
         case VerdictKind.INVALID:

@@ -33,7 +33,7 @@ _NOT_FOUND, _NOT_EXECUTABLE, _BY_SIGNAL = 127, 126, 128
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def _run(chat_id: str | None, requester: Identity | None, command: tuple[str, ...]) -> NoReturn:
-    """Run a program; what it asks with NEED_USER_INPUT is answered on a card, and its exit code passed through.
+    """Run a program. People answer on cards what it asks with NEED_USER_INPUT. Ends with the program's exit code.
 
     It goes over the HTTP API, at ASSENT_URL with ASSENT_TOKEN. docs/programs.md has what a program says.
     """

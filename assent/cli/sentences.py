@@ -19,16 +19,16 @@ def verdict_sentence(
         case VerdictKind.ACCEPTED:
             return f"{_done(verdict, kind, stage)} What became of it: {look}"
         case VerdictKind.DUPLICATE:
-            return f"This decision was counted before. What became of it: {look}"
+            return f"This decision has already been counted. What became of it: {look}"
         case VerdictKind.RECEIVED:
-            return f"Received, and kept until a worker judges it. What became of it: {look}"
+            return f"Received; it waits until a worker judges it. What became of it: {look}"
         case VerdictKind.TAMPERED:
-            what = "result that waits" if stage is Stage.RESULT else "call as it stands"
+            what = "result that waits" if stage is Stage.RESULT else "call as it is now"
             return f"Not counted: the hash is not that of the {what}. Look at it again: {look}"
         case VerdictKind.FORBIDDEN:
             return f"Not counted: {one_line(str(actor))} may not decide this. Who may: {look}"
         case VerdictKind.INVALID:
-            why = one_line(verdict.reason) if verdict.reason else "what it asks for cannot be"
+            why = one_line(verdict.reason) if verdict.reason else "what it asks for is not possible"
             return f"Not counted: {why}. It still waits: {look}"
         case VerdictKind.ALREADY_DECIDED:
             return f"Not counted: {_already(verdict)}."
@@ -71,9 +71,9 @@ def ruled_sentence(ruled: Ruled, approval_id: str, operator: Identity) -> str:
         case RuledKind.RETRYING:
             return f"It is being tried again. What became of it: assent show {one_line(approval_id)}"
         case RuledKind.FORBIDDEN:
-            return f"Not settled: {one_line(str(operator))} is no operator (ASSENT_OPERATORS)."
+            return f"Not settled: {one_line(str(operator))} is not an operator (ASSENT_OPERATORS)."
         case RuledKind.ALREADY_SETTLED:
-            return f"Not settled: {settler(ruled.settlement)} settled it before: {happened(ruled.settlement)}."
+            return f"Not settled: {settler(ruled.settlement)} has already settled it: {happened(ruled.settlement)}."
 
 
 def happened(settlement: Settlement | None) -> str:
@@ -95,7 +95,7 @@ def revoked_sentence(kind: RevokedKind, grant_id: str, actor: Identity) -> str:
         case RevokedKind.REVOKED:
             return f"Revoked {one_line(grant_id)}: from now on somebody is asked again."
         case RevokedKind.ALREADY_REVOKED:
-            return f"{one_line(grant_id)} was revoked before."
+            return f"{one_line(grant_id)} was already revoked."
         case RevokedKind.FORBIDDEN:
             return f"Not revoked: {one_line(grant_id)} is not for {one_line(str(actor))} to revoke."
         case RevokedKind.MISSING:

@@ -58,10 +58,10 @@ class Assent:
     ) -> Self:
         """Connect to the HTTP API at *url* with a token; without an address, to Temporal itself.
 
-        Whoever reaches Temporal is trusted with everything; an agent belongs behind the HTTP API. Temporal is found
-        as its own environment configuration says, or through a client you have.
+        Whoever reaches Temporal is trusted with everything; an agent belongs behind the HTTP API. Temporal's own
+        environment configuration says where it is, unless you pass a client that you have.
 
-        reader: reads the ledger, for who is connected to Temporal. Without one, what Temporal does not hold raises
+        reader: reads the ledger, if you connect to Temporal. Without one, asking for what Temporal does not hold raises
             LedgerNeeded: approvals that it has forgotten, large results, settlements, audits, tools, grants, inboxes.
         texts: sentences for the model, by status, instead of the neutral ones.
         """
@@ -95,7 +95,7 @@ class Assent:
         """Ask a person to let a tool call run. Repeating a request under its id attaches to it.
 
         chat_id, reply_to: where the card goes, instead of the private chats of those who may decide.
-        callback_url: where the outcome is posted, signed, when it is there.
+        callback_url: where the service posts the outcome, signed, once there is one.
         """
         request = parse_request(
             approval_id=approval_id if approval_id is not None else str(uuid.uuid4()),
@@ -127,9 +127,9 @@ class Assent:
         calls: what `request` takes, one mapping for each call, with `tool` and `arguments`.
         shared: what `request` takes, for every call that does not say otherwise.
 
-        Each is its own approval with its own outcome; one that is refused ends by itself and stops no other. Asked for
-        again under the same ids, they attach. Raises, before anything is asked for, what `request` would. An id that
-        belongs to another request, or a conversation that is busy, is told when all the others have been asked for.
+        Each is its own approval with its own outcome; one that is refused ends by itself and stops no other. Asking
+        again under the same ids attaches to them. Raises what `request` would, before anything is asked for. If an id
+        belongs to another request, or a conversation is busy, that is raised after all the others have been asked for.
         """
         requests = parse_requests(calls, requester=requester, **shared)
         await self._door.request_many(requests)
@@ -156,12 +156,12 @@ class Assent:
         callback_url: str | None = None,
         surface: Surface = Surface.CLIENT,
     ) -> QuestionHandle:
-        """Ask a person one to ten questions, on one card, answered together. Repeated under its id, it attaches.
+        """Ask a person one to ten questions, on one card, answered together. Asking again under its id attaches to it.
 
         people: who may answer, instead of the requester.
         members: whether the members of the chat may, instead.
         chat_id, reply_to: where the card goes, instead of the private chats of those who may answer.
-        callback_url: where the answer is posted, signed, when it is there.
+        callback_url: where the service posts the answer, signed, once there is one.
         """
         request = parse_questions(
             questions,
@@ -208,7 +208,7 @@ class Assent:
             yield approval
 
     async def frozen(self, *, limit: int = 100) -> AsyncIterator[FrozenReview]:
-        """The calls of which nobody knows whether they took effect, the newest first."""
+        """The frozen calls, the newest first: nobody knows whether they took effect."""
         async for review in self._door.frozen(limit=limit):
             yield review
 
@@ -217,7 +217,7 @@ class Assent:
     ) -> AsyncIterator[PendingItem | QuestionState]:
         """What waits for this person: calls to decide and results to release, then questions; the oldest first.
 
-        What the members of a chat decide is here for those who belonged to it when Feishu was asked last.
+        A call that the members of a chat decide is listed for those who belonged to it when Feishu was last asked.
 
         thread_id: only what belongs to this conversation.
         """
@@ -227,14 +227,14 @@ class Assent:
             yield question
 
     async def grants(self) -> AsyncIterator[Grant]:
-        """The decisions that were remembered, also those that expired or were revoked."""
+        """The decisions that were remembered, including those that expired or were revoked."""
         async for grant in self._door.grants():
             yield grant
 
     async def revoke(
         self, grant_id: str, *, actor: Identity, surface: Surface = Surface.CLIENT, seen_on: str | None = None
     ) -> RevokedKind:
-        """Let a remembered decision no longer count: from the next call on, somebody is asked again.
+        """Stop a remembered decision from counting: from the next call on, somebody is asked again.
 
         seen_on: the approval on whose card that was said, if it was on one; the card is redrawn.
         """
@@ -259,7 +259,7 @@ class Assent:
         return await self._door.tools()
 
     async def close(self) -> None:
-        """Let go of connections; what was asked for goes on."""
+        """Close the connections; what was asked for goes on."""
         await self._door.close()
 
     async def __aenter__(self) -> Self:

@@ -34,11 +34,11 @@ class ApprovalHandle:
         self._texts = texts
 
     async def outcome(self) -> Outcome:
-        """Wait until the approval has ended; restarts of the server and of the workers are waited out."""
+        """Wait until the approval has ended, through restarts of the server and of the workers."""
         return with_sentence(await self._door.outcome(self.id), self._texts)
 
     async def state(self) -> State:
-        """The approval as it stands. One that was just asked for is given a moment to be prepared."""
+        """The approval's current state. If it was just asked for, this waits a moment until it is prepared."""
         return await self._door.state(self.id)
 
     async def decide(
@@ -61,7 +61,7 @@ class ApprovalHandle:
         Repeating an event id decides nothing twice.
 
         stage: `result` to decide whether the agent gets the result; the hash is then `state.result_sha256`.
-        arguments: of an edit, all that the call is to run with.
+        arguments: for an edit, all arguments that the call is to run with.
         delegate_to: who is to decide instead.
         remember: how far the decision is to be remembered, where the tool asks once: `exact`, or `tool` for all calls
             of the tool in the conversation that a click came from; what came from none is `exact`.
@@ -115,7 +115,7 @@ class ApprovalHandle:
         await self._door.withdraw(self.id, withdrawal)
 
     async def content(self) -> Any:
-        """The whole result, however large; waits for it like `outcome()`. Of a frozen call, what was settled of it.
+        """The whole result, however large; waits for it like `outcome()`. For a frozen call, the settled result.
 
         A result that a person withheld is not here either: a sentence says so.
         """
@@ -156,7 +156,7 @@ class ApprovalHandle:
         return await self.rule(ruling)
 
     async def rule(self, ruling: Ruling) -> Ruled:
-        """Hand over a ruling that is made already. Repeated under its id it settles nothing twice."""
+        """Hand over a ruling that was made before. Repeating it under its id settles nothing twice."""
         check_ruling(ruling)
         return await self._door.settle(self.id, ruling)
 

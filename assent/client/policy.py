@@ -46,10 +46,10 @@ class PolicyOverrides:
         reason: str | None = None,
         surface: Surface = Surface.CLIENT,
     ) -> Override:
-        """Let something else hold for a tool than it says of itself; said of neither, end the override it has.
+        """Override what a tool says of itself; with neither *execution* nor *result*, end the override it has.
 
-        Where the policy's file says something of a call, the stricter of both holds; what is denied stays denied.
-        Raises NotAllowed where that asks for less than holds, and *actor* is no operator.
+        Where the policy's file says something about a call, the stricter of both holds; what is denied stays denied.
+        Raises NotAllowed if this asks for less than holds, and *actor* is not an operator.
 
         until: when it ends by itself, by the ledger's clock; or how long it lasts. Without it, until the next.
         """

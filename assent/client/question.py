@@ -29,11 +29,11 @@ class QuestionHandle:
         self._questions = questions
 
     async def answer(self) -> QuestionOutcome:
-        """Wait until the question has ended; restarts of the server and of the workers are waited out."""
+        """Wait until the question has ended, through restarts of the server and of the workers."""
         return await self._questions.outcome(self.id)
 
     async def state(self) -> QuestionState:
-        """The question as it stands."""
+        """The question's current state."""
         return await self._questions.state(self.id)
 
     async def cancel(

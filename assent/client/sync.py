@@ -102,7 +102,7 @@ class SyncAssent:
         return self._background.run(listed())
 
     def frozen(self, *, limit: int = 100) -> list[FrozenReview]:
-        """The calls of which nobody knows whether they took effect, the newest first."""
+        """The frozen calls, the newest first: nobody knows whether they took effect."""
 
         async def listed() -> list[FrozenReview]:
             return [review async for review in self._gate.frozen(limit=limit)]
@@ -118,7 +118,7 @@ class SyncAssent:
         return self._background.run(listed())
 
     def grants(self) -> list[Grant]:
-        """The decisions that were remembered, also those that expired or were revoked."""
+        """The decisions that were remembered, including those that expired or were revoked."""
 
         async def listed() -> list[Grant]:
             return [grant async for grant in self._gate.grants()]
@@ -126,7 +126,7 @@ class SyncAssent:
         return self._background.run(listed())
 
     def revoke(self, grant_id: str, *, actor: Identity) -> RevokedKind:
-        """Let a remembered decision no longer count."""
+        """Stop a remembered decision from counting."""
         return self._background.run(self._gate.revoke(grant_id, actor=actor))
 
     @property
@@ -139,7 +139,7 @@ class SyncAssent:
         return self._background.run(self._gate.tools())
 
     def close(self) -> None:
-        """Let go of connections; what was asked for goes on."""
+        """Close the connections; what was asked for goes on."""
         if self._background.is_running:
             self._background.run(self._gate.close())
             self._background.stop()
@@ -177,7 +177,7 @@ class SyncPolicyOverrides:
         self._background = background
 
     def override(self, tool: str, **said: Any) -> Override:
-        """Let something else hold for a tool; takes what `PolicyOverrides.override` takes."""
+        """Override what a tool says of itself; takes what `PolicyOverrides.override` takes."""
         return self._background.run(self._policy.override(tool, **said))
 
     def overrides(self) -> list[Override]:
@@ -194,11 +194,11 @@ class SyncApproval:
         self._background = background
 
     def outcome(self) -> Outcome:
-        """Wait until the approval has ended; restarts of the service are waited out."""
+        """Wait until the approval has ended, through restarts of the service."""
         return self._background.run(self._handle.outcome())
 
     def state(self) -> State:
-        """The approval as it stands."""
+        """The approval's current state."""
         return self._background.run(self._handle.state())
 
     def decide(self, kind: DecisionKind | str, *, actor: Identity, payload_sha256: str | None, **said: Any) -> Verdict:
@@ -239,11 +239,11 @@ class SyncQuestion:
         self._background = background
 
     def answer(self) -> QuestionOutcome:
-        """Wait until the question has ended; restarts of the service are waited out."""
+        """Wait until the question has ended, through restarts of the service."""
         return self._background.run(self._handle.answer())
 
     def state(self) -> QuestionState:
-        """The question as it stands."""
+        """The question's current state."""
         return self._background.run(self._handle.state())
 
     def respond(

@@ -14,7 +14,7 @@ SENTENCES: Mapping[Status, str] = {
     Status.REJECTED: "A person rejected this call. It did not run.",
     Status.SUPERSEDED: "A newer request replaced this call. It did not run.",
     Status.FROZEN: (
-        "This call was approved and begun, but whether it took effect is not known. "
+        "This call was approved and begun, but nobody knows whether it took effect. "
         "Do not repeat it: a person is finding out."
     ),
     Status.EXPIRED: "Nobody decided in time. The call did not run.",

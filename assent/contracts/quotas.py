@@ -55,4 +55,4 @@ class Exceeded(Frozen):
     quota: Quota
     limit: int
     retry_after: Annotated[int, Field(ge=1)]
-    """In how many seconds it is worth asking again."""
+    """How many seconds to wait before asking again."""

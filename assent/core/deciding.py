@@ -30,13 +30,13 @@ from assent.core.keeping import (
 _MOST_EARLY = 100
 """How many decisions wait for what they are judged by; nobody needs more than one."""
 _MOST_EDITS, _MOST_DELEGATIONS = 100, 50
-_TOO_LARGE = f"a decision holds at most {sizes.DECISION} bytes and some depth, an edit's arguments included"
-_TOO_MANY = "others are looked at just now, and no more can wait behind them: decide again in a moment"
-_NO_ROOM = "the ledger is out of reach, and too much waits to be recorded already: decide again in a while"
+_TOO_LARGE = f"a decision may hold at most {sizes.DECISION} bytes and some depth, including an edit's arguments"
+_TOO_MANY = "other decisions are being checked, and no more can wait behind them: decide again in a moment"
+_NO_ROOM = "the ledger is out of reach, and too much is already waiting to be recorded: decide again in a while"
 _TOO_OFTEN = f"its arguments were changed {_MOST_EDITS} times: have it proposed anew"
-_OUTSIDE = "it is left to somebody of this company: leave tenant_key out"
+_OUTSIDE = "it can be left only to somebody of this company: leave tenant_key out"
 _PASSED_ON = f"it was left to others {_MOST_DELEGATIONS} times: somebody has to decide it"
-_CALLS_IN = "an approval is left to somebody else: say to whom, and not to yourself or to who asked for the call"
+_CALLS_IN = "name somebody else to leave it to: neither yourself nor the person who asked for the call"
 _NOTHING_TO_EDIT = "there is nothing to edit in a result"
 
 

@@ -61,14 +61,14 @@ class ToolOutcome(StrEnum):
 class ToolResult:
     """What a tool returns when a plain value does not say enough.
 
-    Raising instead means: whether it happened is not known.
+    Raising instead means: nobody knows whether it happened.
     """
 
     outcome: ToolOutcome = ToolOutcome.COMPLETED
     content: Any = None
     authorize_url: str | None = None
     is_error: bool = False
-    """Whether it did not do what it was asked to, and is certain of that: then it counts as failed, not as done."""
+    """Whether the tool is certain that it did not do what it was asked to: then the call failed, and is not done."""
 
     @property
     def took_effect(self) -> bool:
@@ -86,7 +86,7 @@ class ProbeAnswer(StrEnum):
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What a probe returns when it knows the content too; a bare `ProbeAnswer` will do otherwise."""
+    """What a probe returns when it knows the content too; otherwise a bare `ProbeAnswer` is enough."""
 
     answer: ProbeAnswer
     content: Any = None
@@ -107,15 +107,15 @@ class ToolContext(Frozen):
     def ask(self, questions: Asked, *, requester: bool = False) -> Any:
         """Ask a person one to ten questions, and wait for the `QuestionOutcome`; an `async` tool awaits it.
 
-        Those who may decide the call answer. The tool's own time does not run meanwhile. A later attempt of the same
-        consent gets the answer that was given.
+        Those who may decide the call may answer. The tool's own time does not run meanwhile. A later attempt of the
+        same consent gets the answer that was given.
 
         requester: whether the requester answers instead.
         """
         return self._asking.ask(questions, requester=requester)
 
     def confirm(self, prompt: str, *, requester: bool = False) -> Any:
-        """Ask for a yes; False if somebody says no, or nobody anything in time. An `async` tool awaits it."""
+        """Ask for a yes; False if somebody says no, or nobody answers in time. An `async` tool awaits it."""
         return self._asking.confirm(prompt, requester=requester)
 
     def asking_with(self, asking: Asking) -> ToolContext:
@@ -137,7 +137,7 @@ Warnings = str | Iterable[str] | Callable[..., str | Iterable[str] | None]
 
 
 class Tool:
-    """A registered function. Calling it calls the function, unguarded."""
+    """A registered function. Calling it calls the function directly: nobody is asked."""
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ async def test_a_script_asks_waits_and_gets_the_answer(assent: CommandLine) -> N
     refused = await assent("answer", "where-1", "moon", *AS_ME)
     assert (refused.code, refused.err) == (
         1,
-        "Not counted: answer: that is none of the options. It still waits.\n",
+        "Not counted: answer: that is not one of the options. It still waits.\n",
     )
     strange = await assent("answer", "where-1", "staging", "--as", "open_id:ou_other")
     assert (strange.code, strange.err) == (1, "Not counted: open_id:ou_other may not answer this.\n")

@@ -126,7 +126,7 @@ def test_whoever_clicked_is_told_of_it() -> None:
     unsigned = AnswerVerdict(kind=VerdictKind.TAMPERED, reason=SIGNATURE_INVALID)
     unwritten = AnswerVerdict(kind=VerdictKind.ACCEPTED, status=QuestionStatus.CANCELLED)
     assert "not signed" in json.dumps(answer_toast(unsigned, WORDING).answer())
-    assert "not written again" in json.dumps(answer_toast(unwritten, WORDING).answer())
+    assert "not be written again" in json.dumps(answer_toast(unwritten, WORDING).answer())
 
 
 @pytest.mark.parametrize("news", [RunNews(summary="x" * 150), RunNews(summary="done", has_ended=True, exit_code=3)])

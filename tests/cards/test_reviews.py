@@ -150,7 +150,7 @@ def test_a_late_truth_is_shown(late: dict[str, Any], expected: list[str]) -> Non
 def test_many_attempts_and_late_truths_are_counted() -> None:
     seen = [SEEN.model_copy(update={"attempt": n, "late": (LATE,), "error": f"error {n}"}) for n in range(1, 31)]
     text = said(shown(review(None, *seen)))
-    for part in ("error 30", "Earlier attempts (29)", "error 29", "and 26 before these", "and 27 such reports before"):
+    for part in ("error 30", "Earlier attempts (29)", "error 29", "and 26 earlier ones", "and 27 earlier reports"):
         assert part in text
 
 

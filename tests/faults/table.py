@@ -91,7 +91,7 @@ TABLE: dict[Fault, Expected] = {
     Fault.DISK_FULL: {
         **_CALM,
         Moment.RECORD: _FROZEN,
-        Moment.RECORDED: Impossible("an embedded ledger answers as it records: there is no between"),
+        Moment.RECORDED: Impossible("an embedded ledger answers as it records: there is no moment in between"),
     },
     Fault.POSTGRES: {**_CALM},
     Fault.TEMPORAL: {**_CALM},

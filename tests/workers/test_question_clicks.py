@@ -102,7 +102,7 @@ async def test_forged_foreign_replayed_late_and_strangers_clicks_change_nothing(
         "another hash": tampered,
         "another card": tampered,
         "another question": tampered,
-        "no option": "Not taken yet. where: that is none of the options.",
+        "no option": "Not taken yet. where: that is not one of the options.",
         "no question": said("question.missing"),
         "two of ours": unreadable,
         "no ids": unreadable,

@@ -166,8 +166,8 @@ async def by_command_line(town: Town, case: Case, word: Word) -> str:
 _SENTENCES = {
     r"^Settled: it was (not )?executed\.$": "settled",
     r"What became of it: assent show \S+$": "retrying",
-    rf"^Not settled: {REQUESTER} is no operator \(ASSENT_OPERATORS\)\.$": "forbidden",
-    rf"^Not settled: ({OPERATOR}|{ANOTHER}) settled it before: it was (not )?executed\.$": "already_settled",
+    rf"^Not settled: {REQUESTER} is not an operator \(ASSENT_OPERATORS\)\.$": "forbidden",
+    rf"^Not settled: ({OPERATOR}|{ANOTHER}) has already settled it: it was (not )?executed\.$": "already_settled",
     r"type the first 12 characters of the payload's hash": "wrong_hash",
 }
 

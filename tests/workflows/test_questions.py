@@ -68,7 +68,7 @@ async def test_refused_answers_are_told_why_and_change_nothing(service: Service)
         await submit(handle, message_id="om_foreign"),
     ]
     assert [verdict.kind for verdict in told] == ["invalid", "forbidden", "tampered", "tampered", "tampered"]
-    assert told[0].reason == "where: that is none of the options"
+    assert told[0].reason == "where: that is not one of the options"
     assert (await handle.state()).status == "pending"
     again = uuid.uuid4().hex
     assert (await submit(handle, event_id=again, delivery_id="first")).kind == "accepted"

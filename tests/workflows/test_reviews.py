@@ -61,7 +61,7 @@ async def test_executed_settles_with_its_content_and_the_key_replays_from_then_o
 
 async def test_a_large_result_that_was_settled_is_read_whole(service: Service, tmp_path: Path) -> None:
     handle = await frozen(service, tmp_path / "m")
-    assert "not known" in await handle.content()
+    assert "nobody knows" in await handle.content()
     whole = {"rows": ["x" * 1000] * 200}
     ruled = await handle.settle("executed", operator=OPERATOR, reason="from the bank's export", content=whole)
     assert ruled.settlement is not None

@@ -32,8 +32,8 @@ from assent.core.questions.standing import Ending, Opened, Standing, Unopened
 _MOST_EARLY = 100
 """How many answers wait for what they are judged by."""
 _TOO_LARGE = f"an answer holds at most {sizes.ANSWER} bytes"
-_TOO_MANY = "others are looked at just now, and no more can wait behind them: answer again in a moment"
-_NO_ROOM = "the ledger is out of reach, and too much waits to be recorded already: answer again in a while"
+_TOO_MANY = "other answers are being checked, and no more can wait behind them: answer again in a moment"
+_NO_ROOM = "the ledger is out of reach, and too much is already waiting to be recorded: answer again in a while"
 
 
 # An answer arrives

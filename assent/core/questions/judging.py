@@ -18,7 +18,7 @@ _SAID = {
     FlawKind.UNKNOWN_QUESTION: "there is no such question",
     FlawKind.MISSING: "an answer is needed",
     FlawKind.NOT_YES_OR_NO: "answer true or false",
-    FlawKind.NOT_AN_OPTION: "that is none of the options",
+    FlawKind.NOT_AN_OPTION: "that is not one of the options",
     FlawKind.NOT_ONE: "choose one option",
     FlawKind.NOT_BOTH: "choose one option or write your own words, not both",
     FlawKind.NOT_TEXT: "answer with a text",

@@ -6,10 +6,12 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+import workflows.question
 from assent import QuestionHandle
 from tests.support.command_line import ME, CommandLine, command_line
 from tests.support.programs import PROMPTS, lines, script
@@ -57,7 +59,10 @@ async def test_three_prompts_are_answered_and_the_exit_code_is_the_programs(
     assert events == ["ask", "answer", "write_input"]
 
 
-async def test_a_run_that_is_killed_with_its_line_unwritten_writes_nothing(assent: CommandLine, tmp_path: Path) -> None:
+async def test_a_run_that_is_killed_with_its_line_unwritten_writes_nothing(
+    assent: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workflows.question, "_FETCHED_WITHIN", timedelta(seconds=2))
     counter = tmp_path / "read"
     process = await assent.start("run", *FOR_ME, "--", "sh", str(script(tmp_path, PROMPTS)), str(counter))
 

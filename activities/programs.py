@@ -163,8 +163,9 @@ class _Conversation:
         """What it waits for."""
         self.task: str | None = None
         """Why the call was asked for, in its agent's words."""
-        self._asked = 0
-        self._needs: asyncio.Queue[Need] = asyncio.Queue()
+        self._asked: set[str] = set()
+        self._needs: asyncio.Queue[Need | None] = asyncio.Queue()
+        """What it asks, in order; None for what nobody can be asked."""
         self._summaries = Summaries(self._tell)
         self._asking = asyncio.ensure_future(self._ask_one_after_the_other())
 
@@ -181,20 +182,26 @@ class _Conversation:
             case Unreadable(problem=problem):
                 _log.warning("run %s: %s", self._run.run_id, problem)
                 if problem.startswith("NEED"):
-                    self.process.close_input()  # it waits for what nobody was asked
+                    self._needs.put_nowait(None)
 
     async def _ask_one_after_the_other(self) -> None:
-        while True:
-            need = await self._needs.get()
-            if not await self._is_answered(need):
-                self.process.close_input()
+        """Ask, until it is not answered: then it reads the end of the file, and nobody is asked any more."""
+        try:
+            while (need := await self._needs.get()) is not None and await self._is_answered(need):
+                pass
+        finally:
+            self.process.close_input()
 
     async def _is_answered(self, need: Need) -> bool:
         """Ask, and wait until the answer is written; False where none ever will be."""
-        self._asked += 1
+        request_id = need.interaction_request_id or f"input-{len(self._asked) + 1}"
+        if request_id in self._asked:
+            _log.warning("run %s asks again under an id that it has used", self._run.run_id)
+            return False
+        self._asked.add(request_id)
         self._need = need
         try:
-            outcome = await self._asker.ask_for(self._request(need))
+            outcome = await self._asker.ask_for(self._request(need, request_id))
         except AskInterrupted:
             return False
         except (AssentError, ValueError) as error:
@@ -209,11 +216,11 @@ class _Conversation:
             self._summaries.tell(self._need.answered(line.removesuffix("\n")))
         return written
 
-    def _request(self, need: Need) -> QuestionRequest:
+    def _request(self, need: Need, request_id: str) -> QuestionRequest:
         call = self._call
         asking = AskingRun(
             **self._run.model_dump(),
-            interaction_request_id=need.interaction_request_id or f"input-{self._asked}",
+            interaction_request_id=request_id,
             answer_type=need.answer_type,
             summary=need.summary,
         )

@@ -26,9 +26,15 @@ from assent.contracts.answers import Answer, QuestionStatus
 from assent.contracts.asking import QuestionState
 from assent.contracts.decision import VerdictKind
 from assent.contracts.identity import Identity
-from assent.contracts.runs import SIGNATURE_INVALID, LineState, RunHolder, StoredInteraction, interaction_id
+from assent.contracts.runs import (
+    SIGNATURE_INVALID,
+    LineState,
+    RunHolder,
+    StoredInteraction,
+    interaction_id,
+    is_one_line,
+)
 from assent.contracts.values import Id, Surface
-from assent.core.questions import is_one_line
 from assent.errors import InteractionRefused, InvalidRequest, NotAllowed, Unavailable
 from workers import interactions
 from workers.api_context import (

@@ -7,22 +7,28 @@ import contextlib
 import os
 import signal
 import sys
+import time
 import uuid
 from typing import NoReturn
 
 import click
+from pydantic import ValidationError
 
 from assent.api.door import HttpDoor
 from assent.api.run_wire import InteractionStatus, NewProgress, RunInteraction
 from assent.api.runs import HttpRuns
 from assent.cli import common
+from assent.client.door import invalid
 from assent.contracts.identity import Identity
-from assent.errors import AssentError, InvalidRequest
+from assent.errors import AssentError, InvalidRequest, Unavailable
 from assent.programs.lines import Need, Progress, Unreadable, read_line
 from assent.programs.process import ProgramProcess
 from assent.programs.summaries import Summaries
+from assent.safe import one_line
 
 _NOT_FOUND, _NOT_EXECUTABLE, _BY_SIGNAL = 127, 126, 128
+_GRACE = 120.0
+"""Seconds beyond the deadline for which somebody who does not answer is asked how it ended."""
 
 
 @common.cli.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -44,6 +50,7 @@ def _run(chat_id: str | None, requester: Identity | None, command: tuple[str, ..
 async def _to_its_end(vector: list[str], requester: Identity | None, chat_id: str | None) -> int:
     async with common.over_http() as api:
         run_id, person = uuid.uuid4().hex, requester or await _own_person(api)
+        about = _about(vector[0], person, chat_id)
         try:
             environment = {**os.environ, "ASSENT_RUN_ID": run_id}
             process = await ProgramProcess.start(vector, env=environment, own_group=False)
@@ -52,7 +59,15 @@ async def _to_its_end(vector: list[str], requester: Identity | None, chat_id: st
             return _NOT_FOUND if isinstance(error, FileNotFoundError) else _NOT_EXECUTABLE
         process.hears = _pass_on
         _hand_on_signals(process)
-        return await OwnRun(api.runs, run_id, process, os.path.basename(vector[0])[:60], person, chat_id).end()
+        return await OwnRun(api.runs, run_id, process, about).end()
+
+
+def _about(program: str, person: Identity, chat_id: str | None) -> NewProgress:
+    """What is said of it with every word, read before it starts: then nothing of it is refused."""
+    try:
+        return NewProgress(requester=person, chat_id=chat_id, tool=one_line(os.path.basename(program))[:40])
+    except ValidationError as error:
+        raise invalid(error) from None
 
 
 async def _own_person(api: HttpDoor) -> Identity:
@@ -65,24 +80,16 @@ async def _own_person(api: HttpDoor) -> Identity:
 class OwnRun:
     """One execution of a program on this machine."""
 
-    def __init__(
-        self,
-        runs: HttpRuns,
-        run_id: str,
-        process: ProgramProcess,
-        name: str,
-        requester: Identity,
-        chat_id: str | None = None,
-    ) -> None:
+    def __init__(self, runs: HttpRuns, run_id: str, process: ProgramProcess, about: NewProgress) -> None:
         self._runs = runs
         self.run_id = run_id
         self._process = process
-        self._name = name
-        self._requester = requester
-        self._chat_id = chat_id
+        self._about = about
         self._asked = 0
-        self._needs: asyncio.Queue[Need] = asyncio.Queue()
+        self._needs: asyncio.Queue[Need | None] = asyncio.Queue()
+        """What it asks, in order; None for what nobody can be asked."""
         self._summaries = Summaries(self._tell)
+        self._confirming: asyncio.Task[None] | None = None
 
     async def end(self) -> int:
         """Hear what it says until it has ended; its exit code."""
@@ -94,6 +101,8 @@ class OwnRun:
         finally:
             asking.cancel()
             self._summaries.close()
+        if self._confirming is not None:  # it may have ended because of the line
+            await self._confirming
         if self._asked or self._summaries.latest is not None:
             with contextlib.suppress(AssentError):
                 await self._send(self._summaries.latest, has_ended=True, exit_code=code)
@@ -108,63 +117,63 @@ class OwnRun:
             case Unreadable(problem=problem):
                 _say(problem)
                 if problem.startswith("NEED"):
-                    self._process.close_input()
+                    self._needs.put_nowait(None)
 
     async def _ask_one_after_the_other(self) -> None:
-        while True:
-            need = await self._needs.get()
-            try:
-                is_answered = await self._is_answered(need)
-            except AssentError as error:
-                _say(str(error))
-                is_answered = False
-            if not is_answered:
-                self._process.close_input()
+        """Ask, until it is not answered: then it reads the end of the file, and nobody is asked any more."""
+        try:
+            while (need := await self._needs.get()) is not None and await self._is_answered(need):
+                pass
+        except (AssentError, ValueError, OSError) as error:
+            _say(str(error))
+        finally:
+            self._process.close_input()
 
     async def _is_answered(self, need: Need) -> bool:
         """Ask, and write the answer, once; False where there never will be one."""
         self._asked += 1
         request_id = need.interaction_request_id or f"input-{self._asked}"
-        fields = need.model_dump(exclude={"interaction_request_id"})
-        about = {"requester": self._requester, "chat_id": self._chat_id, "tool": self._name}
-        asked = RunInteraction.model_validate({**fields, **about, "interaction_request_id": request_id})
-        found = await self._runs.ask(self.run_id, asked)
+        about = self._about.model_dump(include={"requester", "chat_id", "tool"})
+        asked = RunInteraction.model_validate({**need.model_dump(), **about, "interaction_request_id": request_id})
+        give_up = time.monotonic() + need.ttl.total_seconds() + _GRACE
+        found, token = await self._runs.ask(self.run_id, asked), uuid.uuid4().hex
         _say("it waits for an answer; a card was sent")
         while found.status is InteractionStatus.PENDING:
-            if found.is_answered and await self._is_written(need, request_id):
-                return True
-            found = await self._runs.look(self.run_id, request_id)
+            try:
+                if found.is_answered and await self._is_written(need, request_id, token):
+                    return True
+                found = await self._runs.look(self.run_id, request_id)
+            except Unavailable as error:
+                if time.monotonic() > give_up:
+                    raise
+                _say(f"{error} It is asked again.")
         _say(f"nobody's answer is written: {found.status.value}" + (f" ({found.reason})" if found.reason else ""))
         return False
 
-    async def _is_written(self, need: Need, request_id: str) -> bool:
+    async def _is_written(self, need: Need, request_id: str, token: str) -> bool:
         """Claim the line, write it, and say so. What was claimed and not confirmed is never written again."""
-        token = uuid.uuid4().hex
         line = await self._runs.claim(self.run_id, request_id, token)
         if line is None:
             return False
-        try:
-            written = await self._process.write(line)
-        except OSError:
-            return False
+        written = await self._process.write(line)
         self._summaries.tell(need.answered(line.removesuffix("\n")))
-        await self._runs.written(self.run_id, request_id, token, written)
+        self._confirming = asyncio.ensure_future(self._confirm(request_id, token, written))
+        await asyncio.shield(self._confirming)
         return True
+
+    async def _confirm(self, request_id: str, token: str, written: int) -> None:
+        try:
+            await self._runs.written(self.run_id, request_id, token, written)
+        except AssentError as error:
+            _say(f"the line is written, and that could not be said: {error}")
 
     async def _tell(self, summary: str) -> None:
         with contextlib.suppress(AssentError):  # the next one says more
             await self._send(summary)
 
     async def _send(self, summary: str | None, *, has_ended: bool = False, exit_code: int | None = None) -> None:
-        news = NewProgress(
-            summary=summary,
-            has_ended=has_ended,
-            exit_code=exit_code,
-            requester=self._requester,
-            chat_id=self._chat_id,
-            tool=self._name,
-        )
-        await self._runs.tell(self.run_id, news)
+        said = {"summary": summary, "has_ended": has_ended, "exit_code": exit_code}
+        await self._runs.tell(self.run_id, self._about.model_copy(update=said))
 
 
 def _pass_on(chunk: bytes, is_error: bool) -> None:

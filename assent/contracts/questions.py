@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints, model_validator
 from assent.contracts.approvers import Deciders
 from assent.contracts.identity import Identity
 from assent.contracts.request import DEFAULT_TTL, MAX_TTL, CallbackUrl
-from assent.contracts.runs import AskingRun
+from assent.contracts.runs import AskingRun, is_one_line
 from assent.contracts.values import Frozen, Id, Surface, Text
 from assent.payload import canonical_json, sha256
 
@@ -148,6 +148,8 @@ class QuestionRequest(Frozen):
             raise ValueError("members: name the chat whose members may answer in chat_id, and no people beside them")
         if self.run is not None and (len(self.questions) > 1 or self.question_id != self.run.question_id):
             raise ValueError("run: it asks one question at a time, under its own id")
+        if self.run is not None and not all(is_one_line(option.value) for option in self.questions[0].options):
+            raise ValueError("options: what is written to a program is one line, without control characters")
         return self
 
     @property

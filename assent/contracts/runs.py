@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated
@@ -26,6 +27,11 @@ RUN_ENDED = "run: not active"
 
 RunId = Annotated[str, StringConstraints(strict=True, pattern=r"^[A-Za-z0-9._-]{1,80}$")]
 RequestId = Annotated[str, StringConstraints(strict=True, pattern=r"^[!-~]{1,100}$")]
+
+
+def is_one_line(text: str) -> bool:
+    """Whether a program that reads a line gets all of it, and nothing that a terminal would obey."""
+    return all(unicodedata.category(c) not in ("Cc", "Cs", "Zl", "Zp") for c in text)
 
 
 class AnswerType(StrEnum):

@@ -75,12 +75,12 @@ class Unreadable(Frozen):
 
 def read_line(line: str) -> Need | Progress | Unreadable | None:
     """What a line of output says; None of an ordinary one."""
-    word, _, rest = line.strip().partition(" ")
+    word, *rest = line.split(maxsplit=1) or ("",)
     if word not in (_NEED, _PROGRESS):
         return None
     kind: type[Need] | type[Progress] = Need if word == _NEED else Progress
     try:
-        return kind.model_validate(strict_json.parse(rest.encode()))
+        return kind.model_validate(strict_json.parse("".join(rest).encode()))
     except ValidationError as error:
         return Unreadable(problem=f"{word}: {'.'.join(map(str, error.errors()[0]['loc']))} is not valid")
     except ValueError:

@@ -11,6 +11,7 @@ import pytest
 from assent import ApprovalHandle, Identity, QuestionHandle, names
 from assent.types import AskedQuestion
 from ledger.results import claim_of
+from ledger.runs import interactions_of
 from tests.conftest import ME, Service
 from tests.support.programs import MANY, PROMPTS, lines, script
 from tests.support.waiting import until
@@ -183,3 +184,27 @@ async def test_a_question_ended_by_hand_closes_the_input_of_its_program(service:
     found = await service.ledger.question(question.id)
     assert found is not None
     assert found.status == "cancelled"
+
+
+ASKS = """ask() { echo 'NEED_USER_INPUT {"answer_type": "text", "prompt": "Now?", "interaction_request_id": "'$1'"}'; }
+"""
+
+
+async def test_what_was_answered_is_not_asked_again_under_its_id(service: Service, tmp_path: Path) -> None:
+    text = f'{ASKS}ask same\nread a || exit 3\nask same\nread b && exit 0\n[ "$a" = yes ] && exit 3\n'
+    handle = await running(service, "programmed", script=script(tmp_path, text))
+    assert await answer(await asked(service, handle, "same"), "yes") == "accepted"
+    assert (await handle.outcome()).status == "failed", "it reads the end of the file, and waits for nothing"
+
+
+async def test_nobody_is_asked_for_a_program_that_cannot_be_answered(service: Service, tmp_path: Path) -> None:
+    text = f"{ASKS}ask first\necho NEED_USER_INPUT x\nask third\nread a\nread b && exit 0\n[ $a = yes ] && exit 3\n"
+    handle = await running(service, "programmed", script=script(tmp_path, text))
+    first = await asked(service, handle, "first")
+    assert await answer(first, "yes") == "accepted", "what cannot be read is no one's answer but its own"
+    assert (await first.answer()).is_answered
+    assert (await handle.outcome()).status == "failed"
+    run_id = first.id.partition(":")[0]
+    assert [each.run.interaction_request_id for each in await service.ledger.engine.read(interactions_of, run_id)] == [
+        "first"
+    ]

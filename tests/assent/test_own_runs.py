@@ -12,9 +12,14 @@ from pathlib import Path
 import pytest
 
 import workflows.question
-from assent import QuestionHandle
+from assent import QuestionHandle, Unavailable
+from assent.api.run_wire import Interaction, InteractionStatus, NewProgress, RunInteraction
+from assent.api.runs import HttpRuns
+from assent.cli.run import OwnRun
+from assent.contracts.runs import AnswerType
+from assent.programs.process import ProgramProcess
 from tests.support.command_line import ME, CommandLine, command_line
-from tests.support.programs import PROMPTS, lines, script
+from tests.support.programs import MANY, PROMPTS, lines, script
 from tests.support.waiting import until
 
 FOR_ME = ("--requester", "open_id:ou_me")
@@ -50,8 +55,9 @@ async def test_three_prompts_are_answered_and_the_exit_code_is_the_programs(
     first = await answered(assent, "where", "production")
     assert (await first.answer()).is_answered
     await answered(assent, "who", "everybody")
-    await answered(assent, "input-3", "no")
+    last = await answered(assent, "input-3", "no")
     finished = await running
+    assert (await last.answer()).is_answered, "it ends as soon as it has read the line"
     assert finished.code == 7, finished.err
     assert lines(counter) == ["production", "everybody", "no"]
     assert "done: a secret of the transcript" in finished.out
@@ -90,6 +96,7 @@ async def test_a_run_that_is_killed_with_its_line_unwritten_writes_nothing(
         (("run", *FOR_ME, "--", "sh", "-c", "exit 3"), 3, ""),
         (("run", *FOR_ME, "--", "sh", "-c", "kill -15 $$"), 143, ""),
         (("run", *FOR_ME, "--", "sh", "-c", "echo 'NEED_USER_INPUT x'; read l || exit 9"), 9, "no JSON object"),
+        (("run", *FOR_ME, "--chat", "a\nb", "--", "sh", "-c", "exit 3"), 2, "chat_id"),
         (("run", "--", "true"), 2, "may act for several people"),
         (("run", *FOR_ME), 2, "Missing argument"),
     ],
@@ -99,3 +106,68 @@ async def test_what_a_program_ends_with_is_passed_through(
 ) -> None:
     finished = await assent(*arguments)
     assert (finished.code, says in finished.err) == (code, True), finished
+
+
+class FailingRuns(HttpRuns):
+    """An HTTP API that answers everything, but not always."""
+
+    def __init__(self, *fails: str) -> None:
+        self._fails = [*fails]
+        self.claimed: set[str] = set()
+        self.asked: list[str] = []
+
+    def _may_fail(self, what: str) -> None:
+        if what in self._fails:
+            self._fails.remove(what)
+            raise Unavailable(f"{what} is not heard.")
+
+    async def ask(self, run_id: str, asked: RunInteraction) -> Interaction:
+        self.asked.append(asked.interaction_request_id or "")
+        return self._seen(run_id, is_answered=False)
+
+    async def look(self, run_id: str, request_id: str) -> Interaction:
+        self._may_fail("look")
+        return self._seen(run_id, is_answered=True)
+
+    async def claim(self, run_id: str, request_id: str, token: str) -> str | None:
+        self.claimed.add(token)
+        self._may_fail("claim")
+        return f"line {len(self.claimed)}\n"
+
+    async def written(self, run_id: str, request_id: str, token: str, written_bytes: int) -> None:
+        self._may_fail("written")
+
+    async def tell(self, run_id: str, news: NewProgress) -> None:
+        self._may_fail("tell")
+
+    def _seen(self, run_id: str, *, is_answered: bool) -> Interaction:
+        return Interaction(
+            interaction_request_id=self.asked[-1],
+            run_id=run_id,
+            tool_session_id=run_id,
+            status=InteractionStatus.PENDING,
+            answer_type=AnswerType.TEXT,
+            prompt="?",
+            is_answered=is_answered,
+        )
+
+
+@pytest.mark.parametrize(
+    "fails", [(), ("look",), ("claim", "claim"), ("written",), ("look", "claim", "written", "tell")]
+)
+async def test_what_http_fails_to_carry_costs_no_line_and_writes_none_twice(
+    tmp_path: Path, fails: tuple[str, ...]
+) -> None:
+    runs, counter = FailingRuns(*fails), tmp_path / "read"
+    vector = ["sh", str(script(tmp_path, f"{MANY}exit 5\n")), str(counter), "2"]
+    process = await ProgramProcess.start(vector, own_group=False)
+    assert await OwnRun(runs, "r", process, NewProgress(requester=ME)).end() == 5
+    assert lines(counter) == ["line 1", "line 2"]
+
+
+async def test_a_program_that_reads_no_more_is_asked_nothing_more(tmp_path: Path) -> None:
+    runs, counter = FailingRuns(), tmp_path / "read"
+    text = MANY.replace("IFS= read", "exec 0<&-; IFS= read").replace("|| exit 3", "") + "exit 6\n"
+    process = await ProgramProcess.start(["sh", str(script(tmp_path, text)), str(counter), "3"], own_group=False)
+    assert await OwnRun(runs, "r", process, NewProgress(requester=ME)).end() == 6
+    assert len(runs.asked) <= 1

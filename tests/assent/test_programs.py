@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from assent import InvalidTool, Registry, program_tool
 from assent.contracts.answers import Answer
-from assent.contracts.questions import Question, QuestionKind
+from assent.contracts.questions import Option, Question, QuestionKind, QuestionRequest
 from assent.contracts.runs import SIGNATURE_INVALID, AnswerType, AskingRun, LineReport, LineState, RunHolder
 from assent.core import questions as core
 from assent.core.questions import Opened
@@ -25,7 +26,9 @@ from tests.support.waiting import until
     [
         ('NEED_USER_INPUT {"answer_type": "text", "prompt": "Now?"}', Need),
         ('  NEED_USER_INPUT {"answer_type": "choice", "prompt": "Now?", "options": ["a", {"value": "b"}]}\r', Need),
+        ('NEED_USER_INPUT\t{"answer_type": "text", "prompt": "Now?"}', Need),
         ('PROGRESS {"summary": "half"}', Progress),
+        ("", type(None)),
         ("NEED_USER_INPUT", Unreadable),
         ("NEED_USER_INPUT []", Unreadable),
         ('NEED_USER_INPUT {"answer_type": "choice", "prompt": "Now?"}', Unreadable),
@@ -157,6 +160,20 @@ def test_an_answer_by_a_callback_that_nobody_signed_is_refused_by_its_code() -> 
         assert judged.verdict == verdict
         assert judged.problem == (SIGNATURE_INVALID if verdict == "tampered" else None)
     assert [entry.error for entry in question.notes.unwritten if entry.event == "tamper"] == [SIGNATURE_INVALID]
+
+
+@pytest.mark.parametrize("value", ["a\x9b31m", "a\u2028b", "a\x7f"])
+def test_no_option_of_a_run_is_more_than_a_line(value: str) -> None:
+    question, chosen = opened(), Question(prompt="Which?", kind=QuestionKind.CHOICE, options=(Option(value=value),))
+    with pytest.raises(ValidationError, match="one line"):
+        QuestionRequest(
+            question_id="r:i", questions=(chosen,), requester=question.plan.requester, run=question.plan.run
+        )
+    plan = question_plan(chosen, question_id="r:i", run=question.plan.run, addresses=())
+    question = question.model_copy(update={"plan": plan})
+    for given in ({"answers": {"answer": (value,)}}, {"answers": {}, "numbered": {"answer": (1,)}}):
+        answer = said(question, "").model_copy(update={**given, "event_id": str(given)})
+        assert core.answer(question, answer, NOW).notes.judged[-1].verdict == "invalid"
 
 
 @pytest.mark.parametrize(

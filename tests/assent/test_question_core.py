@@ -135,6 +135,13 @@ def test_an_answer_has_one_form() -> None:
     assert normalised(ALL, given_answers) == {"where": "staging", "sure": False, "parts": ("web", "jobs", "my own")}
 
 
+def test_an_option_is_the_one_that_was_chosen_with_the_spaces_around_it() -> None:
+    padded = WHERE.model_copy(update={"options": (Option(value="a"), Option(value="a "), Option(value=" b"))})
+    for chosen in ("a", "a ", " b", ("a ",)):
+        assert not flaws_in([padded], {"where": chosen})
+        assert normalised([padded], {"where": chosen}) == {"where": chosen[0] if isinstance(chosen, tuple) else chosen}
+
+
 _given = st.booleans() | st.text(max_size=30) | st.lists(st.text(max_size=30), max_size=4).map(tuple)
 _likely = st.fixed_dictionaries(
     {},

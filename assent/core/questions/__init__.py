@@ -7,7 +7,7 @@ here, once.
 
 from assent.core.questions.answering import answer, expire, look_again, offer, set_aside, weighed, withdraw, written
 from assent.core.questions.delivering import arrive, ends_at, has_cards, is_due, remind, reminds_at, send, sends_at
-from assent.core.questions.judging import after_ending, flaws_in, is_one_line, objection, refusal_entry, wrong_with
+from assent.core.questions.judging import after_ending, flaws_in, objection, refusal_entry, wrong_with
 from assent.core.questions.opening import end_as_before, open_with, resume
 from assent.core.questions.standing import Asked, Ending, Opened, Unopened
 from assent.core.questions.views import batch, close, conclude, event, has_news, state, verdict, weighing, write
@@ -31,7 +31,6 @@ __all__ = [
     "has_cards",
     "has_news",
     "is_due",
-    "is_one_line",
     "look_again",
     "objection",
     "offer",

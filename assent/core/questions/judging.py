@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
@@ -11,7 +10,7 @@ from assent.contracts.asking import QuestionPlan
 from assent.contracts.audit import AuditEntry, AuditEvent
 from assent.contracts.decision import VerdictKind
 from assent.contracts.questions import Question, QuestionKind
-from assent.contracts.runs import SIGNATURE_INVALID
+from assent.contracts.runs import SIGNATURE_INVALID, is_one_line
 from assent.payload import canonical_json, sha256
 
 _SAID = {
@@ -91,13 +90,12 @@ def flaws_in_line(questions: Collection[Question], given: Mapping[str, Given]) -
     return tuple(
         Flaw(question=question.id, kind=FlawKind.NOT_ONE_LINE)
         for question in questions
-        if isinstance(said := given.get(question.id), str) and not is_one_line(said)
+        if not all(map(is_one_line, _texts(given.get(question.id))))
     )
 
 
-def is_one_line(text: str) -> bool:
-    """Whether a program that reads a line gets all of it, and nothing that a terminal would obey."""
-    return all(unicodedata.category(c) not in ("Cc", "Cs", "Zl", "Zp") for c in text)
+def _texts(given: Given | None) -> tuple[str, ...]:
+    return given if isinstance(given, tuple) else (given,) if isinstance(given, str) else ()
 
 
 def normalised(questions: Collection[Question], given: Mapping[str, Given]) -> dict[str, Given]:
@@ -153,7 +151,7 @@ def _normal(question: Question, given: Given | None) -> Given | None:
         return given
     if question.kind is not QuestionKind.CHOICE:
         return given if isinstance(given, tuple) else given.strip() or None
-    said = [each.strip() for each in ((given,) if isinstance(given, str) else given)]
+    said = [each if question.offers(each) else each.strip() for each in _texts(given)]
     chosen = [each for each in dict.fromkeys(said) if each]
     order = {option.value: place for place, option in enumerate(question.options)}
     chosen.sort(key=lambda each: order.get(each, len(order)))

@@ -1,4 +1,5 @@
-"""`python -m benchmarks`: approvals beside bare workflows and beside sick chats, callbacks beside a bare endpoint."""
+"""`python -m benchmarks`: approvals beside bare workflows and beside sick chats, questions beside approvals, callbacks
+beside a bare endpoint."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from assent.settings import Settings
 from assent.temporal.door import TemporalDoor
 from benchmarks import callbacks, footprints, measure, processes, sick, tables
 from benchmarks.callbacks import Bare, Clicks, Durable, SetAside, Target
-from benchmarks.flows import Approvals, OnceAsked, Plain, Unasked, Variant, pay, registry
+from benchmarks.flows import Approvals, OnceAsked, Plain, Questions, Unasked, Variant, pay, registry
 from benchmarks.processes import Process
 from benchmarks.servers import (
     new_database,
@@ -52,6 +53,8 @@ UNASKED_ROUNDS, UNASKED_FLOWS = 6, 30
 """Calls that nobody is asked about cost almost alike: more and shorter rounds tell them apart."""
 UNASKED_PACING = 30
 """Seconds that those rounds may take."""
+QUESTIONING = 40
+"""Seconds that the rounds of questions may take."""
 DECISIONS = 20
 """Decisions whose latency is measured, one at a time."""
 BARE_CALLS, CLICKS = 1000, 100
@@ -60,7 +63,7 @@ CLICKING = 30
 """Seconds that the rounds of callbacks may take."""
 SICKNESS = 150
 """Seconds that approvals beside sick chats may take."""
-LIMIT = 540
+LIMIT = 600
 """Seconds after which the run is given up."""
 
 
@@ -70,7 +73,7 @@ async def main() -> str | None:
     task = asyncio.current_task()
     assert task is not None
     loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    with own_directory() as directory, own_temporal(namespaces=11) as temporal, own_postgres() as postgres:
+    with own_directory() as directory, own_temporal(namespaces=15) as temporal, own_postgres() as postgres:
         async with asyncio.timeout(LIMIT), AsyncExitStack() as stack:
             feishu = await _started(stack, processes.start_simulator(directory))
             async with _variants(directory, temporal, postgres, feishu) as variants:
@@ -78,6 +81,8 @@ async def main() -> str | None:
                 await _measure_flows(variants, peers, directory, _servers(postgres) | {"simulator": feishu.seen})
             async with _unasked(directory, temporal) as variants:
                 await _measure_unasked(variants, {"Temporal": temporal_process()})
+            async with _questions(directory, temporal, postgres, feishu) as variants:
+                await _measure_questions(variants, _servers(postgres) | {"simulator": feishu.seen})
             await _measure_callbacks(directory, temporal, feishu)
             objection = await _measure_sick(directory, temporal, postgres)
             tables.progress(f"imports, {footprints.REPETITIONS} times each")
@@ -140,8 +145,43 @@ async def _measure_unasked(variants: Sequence[Variant], servers: measure.Servers
     tables.progress(f"{DECISIONS} calls of each, one at a time")
     waits = await measure.waits(variants, DECISIONS)
     histories = {variant.name: await measure.history_of_unasked(variant) for variant in variants}
-    tables.show_unasked({variant.name: variant.over for variant in variants}, rounds, waits, histories)
+    over = {variant.name: variant.over for variant in variants}
+    tables.show_beside("calls that nobody is asked about", "request to body", over, rounds, waits, histories)
     tables.show_processor([variant.name for variant in variants], rounds)
+
+
+async def _measure_questions(variants: Sequence[Variant], servers: measure.Servers) -> None:
+    rounds = await _rounds(variants, servers, ROUNDS, FLOWS, QUESTIONING)
+    tables.progress(f"{DECISIONS} answers of each, one at a time")
+    waits = await measure.answers(variants, DECISIONS)
+    histories = {variant.name: await measure.history(variant) for variant in variants}
+    over = {variant.name: variant.over for variant in variants}
+    tables.show_beside("questions beside approvals", "click to answer", over, rounds, waits, histories)
+    tables.show_processor([variant.name for variant in variants], rounds)
+
+
+@asynccontextmanager
+async def _questions(
+    directory: Path, temporal: TemporalServer, postgres: PostgresServer, feishu: Process
+) -> AsyncIterator[list[Variant]]:
+    """Questions that take a yes or a no, beside approvals; all but the last have cards."""
+    clients = [await temporal.client(namespace) for namespace in ("n11", "n12", "n13", "n14")]
+    asked, clicked = (
+        Settings(database_url=_sqlite(directory, name), **_feishu_settings(feishu.url)) for name in ("asked", "clicked")
+    )
+    kept = Settings(database_url=await new_database(postgres, "questions"), **_feishu_settings(feishu.url))
+    cardless = Settings(database_url=_sqlite(directory, "cardless"))
+    approval, question = "approval, SQLite, card", "question, SQLite, card"
+    variants: list[Variant] = [
+        Approvals(approval, clients[0], asked, ""),
+        Questions(question, clients[1], clicked, approval),
+        Questions("question, PostgreSQL, card", clients[2], kept, question),
+        Questions("question, SQLite, no card", clients[3], cardless, question),
+    ]
+    async with AsyncExitStack() as stack:
+        for variant in variants:
+            await variant.open(stack)
+        yield variants
 
 
 @asynccontextmanager

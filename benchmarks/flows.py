@@ -18,6 +18,8 @@ from activities.cards import CardActivities
 from activities.feishu.client import Feishu
 from assent import Assent, Decision, Identity, Outcome, Permission, Registry, Status, ToolContext, names, tool
 from assent.arguments import schema
+from assent.contracts.answers import Answer
+from assent.contracts.questions import Question, QuestionKind, canonical_questions
 from assent.payload import canonical_payload, sha256
 from assent.settings import Settings
 from assent.temporal.door import TemporalDoor
@@ -33,6 +35,7 @@ from workers.tools import tool_workers
 
 ME = Identity(open_id="ou_requester", union_id="on_requester")
 ARGUMENTS = {"to": "ACME Ltd", "note": "invoice 2026-117"}
+QUESTION = Question(prompt="Is invoice 2026-117 the last one?", kind=QuestionKind.CONFIRM)
 
 begun: dict[str, float] = {}
 """When each flow's body began, on this process's clock."""
@@ -206,6 +209,31 @@ class Approvals(Variant):
 
     def workflow_id(self, flow: str) -> str:
         return names.approval_workflow(flow)
+
+
+class Questions(Approvals):
+    """One question that takes a yes or a no, asked through the client and answered by signal."""
+
+    async def start(self) -> str:
+        return (await self._gate.ask(QUESTION, requester=ME, ttl=TTL)).id
+
+    async def decide(self, flow: str) -> None:
+        answer = Answer(
+            question_id=flow,
+            questions_sha256=sha256(canonical_questions((QUESTION,))),
+            answers={QUESTION.id: True},
+            actor=ME,
+            event_id=str(uuid.uuid4()),
+            received_at=datetime.now(UTC),
+        )
+        await self.client.get_workflow_handle(self.workflow_id(flow)).signal(names.ANSWER, answer)
+
+    async def end(self, flow: str) -> None:
+        outcome = await self._gate.question(flow).answer()
+        assert outcome.answers == {QUESTION.id: True}, outcome
+
+    def workflow_id(self, flow: str) -> str:
+        return names.question_workflow(flow)
 
 
 class Unasked(Approvals):

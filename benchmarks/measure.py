@@ -43,7 +43,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Latency:
-    """From sending the decision, or from asking where nobody decides, until the body begins, in milliseconds."""
+    """How long something took, in milliseconds."""
 
     p50: float
     p99: float
@@ -134,6 +134,18 @@ async def latencies(variants: Sequence[Variant], flows: int) -> dict[str, Latenc
             sent = time.monotonic()
             await _see_through(variant, flow)
             seen[variant.name].append(1000 * (begun[flow] - sent))
+    return _spread(seen)
+
+
+async def answers(variants: Sequence[Variant], flows: int) -> dict[str, Latency]:
+    """Decide one flow at a time, the variants in turn: from sending the decision until whoever asked knows of it."""
+    seen: dict[str, list[float]] = {variant.name: [] for variant in variants}
+    for _ in range(flows):
+        for variant in variants:
+            flow = await _at_rest(variant)
+            sent = time.monotonic()
+            await _see_through(variant, flow)
+            seen[variant.name].append(1000 * (time.monotonic() - sent))
     return _spread(seen)
 
 

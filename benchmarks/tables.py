@@ -59,12 +59,21 @@ def _kept(history: History | None) -> tuple[str, str]:
     return (str(history.events), f"{history.bytes / 1000:.1f}") if history else ("", "")
 
 
-def show_unasked(
-    over: Mapping[str, str | None], rounds: Rounds, waits: dict[str, Latency], histories: Mapping[str, History]
+def show_beside(
+    what: str,
+    waited: str,
+    over: Mapping[str, str | None],
+    rounds: Rounds,
+    waits: dict[str, Latency],
+    histories: Mapping[str, History],
 ) -> None:
-    """Calls that nobody is asked about, on SQLite. *over* has each in order, and the one that it is compared with."""
-    table = _table("calls that nobody is asked about, per second: median (and each round)", "call", "per second")
-    for column in ("ratio", "added ms", "processor", "request to body p50", "p99", "events", "KB"):
+    """Flows beside what they are compared with. *over* has each in order, and that one.
+
+    what: what they are.
+    waited: from what to what the waits were.
+    """
+    table = _table(f"{what}, per second: median (and each round)", "flow", "per second")
+    for column in ("ratio", "added ms", "processor", f"{waited} p50", "p99", "events", "KB"):
         table.add_column(column, justify="right")
     for name, base in over.items():
         rates = [paces[name].rate for paces in rounds]

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from assent.contracts.answers import QuestionStatus
 from assent.contracts.request import WhenPending
+from tests.support.questions import answer_to, question_plan
+from tests.world import clock
+from tests.world.answers import Answers
 from tests.world.history import acted_out
 from tests.world.oracle import Oracle
 from tests.world.outside import Execution
-from tests.world.plans import KINDS, REQUESTERS, Asked, Blow, End, Plan, Script, drawn
+from tests.world.plans import (
+    FLAWS,
+    KINDS,
+    REQUESTERS,
+    Answered,
+    Asked,
+    Blow,
+    End,
+    Plan,
+    Questioned,
+    Script,
+    drawn,
+)
 from tests.world.stories import STORIES, Story
 
 SAMPLE = range(1, 31)
@@ -44,6 +62,9 @@ def test_seeds_draw_everything_there_is() -> None:
     assert {said.kind for plan in plans for said in plan.said} == {"retry", "truth", "executed", "not_executed"}
     assert {asked.requester for plan in plans for asked in plan.asked} == set(REQUESTERS)
     assert {asked.when_pending for plan in plans for asked in plan.asked} == set(WhenPending)
+    questions = [question for plan in plans for question in plan.questions]
+    assert {answer.flaw for question in questions for answer in question.answers} == {None, *FLAWS}
+    assert {question.is_left_alone for question in questions} == {True, False}
     assert any(script.weighs for plan in plans for script in plan.scripts)
     assert any(plan.continues_after for plan in plans)
 
@@ -80,3 +101,40 @@ def test_a_plan_is_cut_down_one_thing_at_a_time() -> None:
     for smaller in plan.smaller():
         assert smaller != plan
         assert len(str(smaller)) <= len(str(plan)) + 10
+
+
+def _questioned(*answers: Answered, **more: float) -> list[str]:
+    plan = Plan(seed=0, tool="plain", asked=(), questions=(Questioned(0.0, 60.0, answers, **more),), calm=True)
+    history = acted_out(plan)
+    assert history.violations == [], "\n".join(history.notes)
+    return [note.partition("TOLD ")[2] for note in history.notes if "TOLD" in note]
+
+
+@pytest.mark.parametrize("flaw", FLAWS)
+def test_of_answers_to_a_question_the_first_that_can_count_does(flaw: str) -> None:
+    answers = (Answered(5.0, "production", flaw), Answered(6.0, "staging", times=3), Answered(7.0, "production"))
+    assert _questioned(*answers) == ["q0: resolved {'where': 'staging'}"]
+    assert _questioned(answers[0]) == ["q0: expired {}"]
+    assert _questioned(Answered(61.5, "staging")) == ["q0: expired {}"]
+    assert _questioned(*answers, cancelled_after=3.0) == ["q0: cancelled {}"]
+
+
+def test_the_oracle_notices_an_answer_that_nobody_gave_or_that_was_lost() -> None:
+    history = acted_out(Plan(seed=0, tool="plain", asked=(), calm=True, questions=(Questioned(0.0, 60.0),)))
+    wrong: list[str] = []
+    answers = Answers(SimpleNamespace(note=wrong.append), history.oracle._looking, wrong.append)  # type: ignore[arg-type]
+    expired = history.oracle.questions._outcomes["q0"]
+    given = answer_to(question_plan(), {"where": "staging"}, received_at=clock.EPOCH)
+    answers.ask("q0", Questioned(0.0, 60.0), clock.EPOCH)
+    answers.hear("q0", Answered(0.0, flaw="outsider"), given, is_shown=True)
+    answers.told(expired)
+    answers.told(expired.model_copy(update={"status": QuestionStatus.RESOLVED, "answers": {"where": "staging"}}))
+    answers.hear("q0", Answered(0.0), given, is_shown=True)
+    answers.at_the_end()
+    assert [each for each in wrong if "TOLD" not in each] == [
+        "a question was called expired, then resolved",
+        "an answer to a question was lost",
+    ]
+    answers._outcomes.clear()
+    answers.told(expired.model_copy(update={"status": QuestionStatus.RESOLVED, "answers": {"where": "production"}}))
+    assert wrong[-1] == "a question was answered with what nobody said who may"

@@ -17,15 +17,19 @@ from temporalio.service import RPCError
 from activities.approvals import ApprovalActivities
 from activities.planning import Planner
 from activities.policy import PolicyInForce
+from activities.questions import QuestionActivities
 from activities.reviews import ReviewActivities
 from activities.tools import ToolActivities
 from activities.weighing import WeighingActivities
 from assent import Identity, names
+from assent.contracts.answers import Answer
 from assent.contracts.decision import Decision, DecisionKind
+from assent.contracts.questions import Option, Question, QuestionKind, QuestionRequest, canonical_questions
 from assent.contracts.request import Request, WhenPending
 from assent.contracts.ruling import Ruling, RulingKind
 from assent.contracts.signals import Withdrawal
 from assent.core import Asked
+from assent.core import questions as core_questions
 from assent.payload import sha256
 from assent.settings import Settings
 from assent.types import Surface
@@ -47,6 +51,13 @@ PEOPLE = {
     "me by another id": Identity(union_id="on_me"),
 }
 OPERATOR = Identity(open_id="ou_operator")
+WHERE = Question(
+    id="where",
+    prompt="Where to?",
+    kind=QuestionKind.CHOICE,
+    options=(Option(value="staging"), Option(value="production")),
+)
+_SHOWN = sha256(canonical_questions((WHERE,)))
 _LONG = 2500.0
 """When all that goes wrong has gone wrong, and everyone is well again."""
 _WELL = 4500.0
@@ -161,6 +172,8 @@ class History:
         self.approvals += [f"a{number}" for number in range(len(self.plan.asked))]
         for number, asked in enumerate(self.plan.asked):
             self.spawn(self._ask(number, asked))
+        for number, questioned in enumerate(self.plan.questions):
+            self.spawn(self._question(f"q{number}", questioned))
         for fault in self.plan.faults:
             self.spawn(self._strike(fault))
         self.spawn(self._operate())
@@ -192,6 +205,49 @@ class History:
         self.temporal.start(names.APPROVAL, Asked(request=request), workflow_id)
         await asyncio.sleep(asked.decided_after)
         await self._decide(request.approval_id, asked.decision)
+
+    async def _question(self, question_id: str, asked: plans.Questioned) -> None:
+        await asyncio.sleep(asked.at)
+        ttl = timedelta(seconds=asked.ttl)
+        request = QuestionRequest(question_id=question_id, questions=(WHERE,), requester=PEOPLE["me"], ttl=ttl)
+        workflow_id = names.question_workflow(question_id)
+        self.oracle.questions.ask(question_id, asked, clock.now() + ttl)
+        self.temporal.start(names.QUESTION, core_questions.Asked(request=request), workflow_id)
+        for place, said in enumerate(asked.answers):
+            self.spawn(self._answer(question_id, said, f"answer-{place}"))
+        if asked.cancelled_after is not None:
+            self.spawn(self._after(asked.cancelled_after, self._withdraw, workflow_id))
+        if asked.reset_after is not None:
+            self.spawn(self._after(asked.reset_after, self.temporal.reset, workflow_id, keep_signals=True))
+        if asked.terminated_after is not None:
+            self.spawn(self._after(asked.terminated_after, self.temporal.terminate, workflow_id))
+
+    async def _after(self, seconds: float, do: Callable[..., Any], *what: Any, **more: Any) -> None:
+        await asyncio.sleep(seconds)
+        do(*what, **more)
+
+    def _withdraw(self, workflow_id: str) -> None:
+        self.temporal.signal(workflow_id, names.CANCEL, Withdrawal(reason="not needed"))
+
+    async def _answer(self, question_id: str, said: plans.Answered, event_id: str) -> None:
+        """What a person says, perhaps several times; it is received when it was sent first."""
+        await asyncio.sleep(said.after)
+        answer = Answer(
+            question_id=question_id,
+            questions_sha256=_SHOWN if said.flaw != "wrong hash" else sha256("something else"),
+            answers={"where": said.says if said.flaw != "no option" else "the moon"},
+            actor=PEOPLE["you" if said.flaw == "outsider" else "me"],
+            event_id=event_id,
+            received_at=clock.now(),
+        )
+        workflow_id = names.question_workflow(question_id)
+        for time in range(said.times):
+            opened = self.temporal.runs[workflow_id].instance._open
+            is_shown = time == 0 and opened is not None and opened.ending is None
+            if self.temporal.signal(workflow_id, names.ANSWER, answer):
+                self.note(f"{question_id} is told {said.says} ({said.flaw or 'which can count'})")
+                self.oracle.questions.hear(question_id, said, answer, is_shown=is_shown)
+            await asyncio.sleep(self.latency())
 
     async def _decide(self, approval_id: str, kind: str, event: str = "first") -> None:
         """What a person does, as soon as there is something to see."""
@@ -233,7 +289,7 @@ class History:
         planner = Planner(ledger, settings, PolicyInForce(ledger))
         own, reviews = ApprovalActivities(ledger, settings, planner), ReviewActivities(ledger, settings)
         weighing = WeighingActivities(ledger, planner, None)
-        for each in (own, weighing, reviews):
+        for each in (own, weighing, reviews, QuestionActivities(ledger, settings, None)):
             process.serve(each)
         return process
 
@@ -367,5 +423,6 @@ class History:
     async def _sweep(self, client: TemporalClient, process: Process) -> None:
         await sweeping.sweep(client, process.ledger)
         await sweeping.end_gone(client, process.ledger)
+        await sweeping.end_gone_questions(client, process.ledger)
         await process.ledger.seal()
         self.note(f"{process.name} has swept")

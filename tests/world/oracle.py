@@ -14,6 +14,7 @@ from assent.contracts.execute import ToolCall
 from assent.contracts.outcome import Outcome
 from assent.contracts.ruling import Ruled, Ruling, RulingKind, Settlement
 from tests.world import clock
+from tests.world.answers import Answers
 from tests.world.outside import Execution
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class Oracle:
     def __init__(self, history: History, looking: sqlite3.Connection) -> None:
         self._history, self._looking = history, looking
         self.violations: list[str] = []
+        self.questions = Answers(history, looking, self.wrong)
         self.rulings: dict[str, Ruling] = {}
         """What operators said."""
         self._told: dict[str, tuple[str, float]] = {}
@@ -112,6 +114,8 @@ class Oracle:
         if kind == names.APPROVAL:
             await self.look()
             self._hear(value)
+        if kind == names.QUESTION:
+            self.questions.told(value)
 
     def refused(self, approval_id: str, error: ApplicationError) -> None:
         """It never became an approval."""
@@ -162,6 +166,7 @@ class Oracle:
                 self.wrong("an outcome was changed")
             if text is not None:
                 self._hear(Outcome.model_validate_json(text))
+        self.questions.look()
         counted = "SELECT (SELECT count(*) FROM settlements), (SELECT count(*) FROM claims WHERE answer IS NOT NULL)"
         seen = self._looking.execute(counted).fetchone()
         if seen == self._seen:
@@ -228,6 +233,7 @@ class Oracle:
     async def at_the_end(self) -> None:
         """Everyone was answered, nothing is left open, and the audit is whole."""
         await self.look()
+        self.questions.at_the_end()
         for approval_id in self._history.asked_for:
             ends = approval_id not in self._history.terminated and approval_id not in self._refused
             if ends and approval_id not in self._told:

@@ -96,6 +96,42 @@ class Asked:
     """`allow`, `fail` or `supersede`."""
 
 
+@dataclass(frozen=True)
+class Answered:
+    """What somebody says to a question."""
+
+    after: float
+    says: str = "staging"
+    flaw: str | None = None
+    """Why it cannot count: `wrong hash`, `outsider` or `no option`; None: it can."""
+    times: int = 1
+    """How often the same is sent."""
+
+    @property
+    def can_count(self) -> bool:
+        return self.flaw is None
+
+
+FLAWS = ("wrong hash", "outsider", "no option")
+
+
+@dataclass(frozen=True)
+class Questioned:
+    """One question: where to? It is answered by the person who is asked."""
+
+    at: float
+    ttl: float
+    answers: tuple[Answered, ...] = ()
+    cancelled_after: float | None = None
+    reset_after: float | None = None
+    terminated_after: float | None = None
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether nobody meddles with it but by answering."""
+        return self.cancelled_after is self.reset_after is self.terminated_after is None
+
+
 class Blow(StrEnum):
     KILL = "killed"
     STOP = "stopped"
@@ -141,6 +177,7 @@ class Plan:
     looks: tuple[Look, ...] = ()
     faults: tuple[Fault, ...] = ()
     said: tuple[Said, ...] = ()
+    questions: tuple[Questioned, ...] = ()
     wrong_clocks: tuple[float, ...] = (0.0, 0.0)
     """By how much the clock of each tools worker is wrong."""
     continues_after: int = 0
@@ -153,7 +190,7 @@ class Plan:
 
     def smaller(self) -> Iterator[Plan]:
         """The plans with one thing less."""
-        for name in ("faults", "said", "asked", "looks", "scripts"):
+        for name in ("faults", "said", "asked", "questions", "looks", "scripts"):
             things = getattr(self, name)
             for place in range(len(things)):
                 if name != "asked" or len(things) > 1:
@@ -168,7 +205,7 @@ class Plan:
     def __str__(self) -> str:
         lines = [f"Plan(seed={self.seed}, tool={self.tool!r}, calm={self.calm}, sweeps={self.sweeps},"]
         lines.append(f"    continues_after={self.continues_after},")
-        for name in ("asked", "scripts", "looks", "faults", "said"):
+        for name in ("asked", "scripts", "looks", "faults", "said", "questions"):
             things = "".join(f"\n        {thing!r}," for thing in getattr(self, name))
             lines.append(f"    {name}=({things}\n    )," if things else f"    {name}=(),")
         return "\n".join([*lines, f"    wrong_clocks={self.wrong_clocks!r})"])
@@ -179,6 +216,7 @@ def drawn(seed: int) -> Plan:
     draw = random.Random(seed)
     kind = draw.choice(list(KINDS.values()))
     asked = tuple(_asked(draw) for _ in range(draw.choices((1, 2, 3), (3, 4, 2))[0]))
+    curious = random.Random(f"{seed}/questions")
     words, weights = ("retry", "truth", "executed", "not_executed"), (8, 2, 1, 1)
     return Plan(
         seed=seed,
@@ -188,6 +226,7 @@ def drawn(seed: int) -> Plan:
         looks=tuple(_look(draw) for _ in range(12)) if kind.has_probe else (),
         faults=tuple(_fault(draw, len(asked)) for _ in range(draw.choices((0, 1, 2, 3, 5), (3, 5, 5, 3, 1))[0])),
         said=tuple(Said(_soon(draw), word) for word in draw.choices(words, weights, k=draw.randint(0, 4))),
+        questions=tuple(_questioned(curious) for _ in range(curious.choice((0, 0, 1, 2)))),
         wrong_clocks=tuple(draw.choice((0.0, 0.0, 7200.0, -7200.0, draw.uniform(-30, 30))) for _ in range(2)),
         continues_after=draw.choice((0, 0, 0, 3, 6)),
         sweeps=draw.random() < 0.8,
@@ -209,6 +248,23 @@ def _asked(draw: random.Random) -> Asked:
         thread=draw.choice((None, "one")),
         when_pending=draw.choices(("allow", "fail", "supersede"), (6, 1, 1))[0],
     )
+
+
+def _questioned(draw: random.Random) -> Questioned:
+    """Mostly answered, at times by several at once and near the deadline."""
+    ttl = draw.choice((5.0, 60.0, 600.0))
+    near = (0.1, draw.uniform(0, 5), draw.uniform(0, 1.2 * ttl), ttl + draw.uniform(-1, 2))
+    answers = (
+        Answered(
+            draw.choice(near),
+            draw.choice(("staging", "production")),
+            draw.choice((None, None, *FLAWS)),
+            draw.choice((1, 1, 3)),
+        )
+        for _ in range(draw.randint(0, 4))
+    )
+    after = (draw.choice((None, None, None, draw.uniform(0, 1.1 * ttl), draw.uniform(0, 3))) for _ in range(3))
+    return Questioned(draw.uniform(0, 300), ttl, tuple(answers), *after)
 
 
 def _script(draw: random.Random, kind: Kind) -> Script:

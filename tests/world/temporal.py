@@ -67,7 +67,7 @@ class Run:
             self.is_open = False
             self.result.set_exception(error)
             self.result.exception()
-            self.temporal.history.oracle.refused(self.argument.request.approval_id, error)
+            self.temporal.history.oracle.refused(getattr(self.argument.request, "approval_id", self.id), error)
             return
         except Exception as error:  # Temporal would try this task for ever
             self.temporal.history.oracle.wrong(f"{self.kind} broke: {type(error).__name__}: {error}")
@@ -181,6 +181,7 @@ class Temporal:
             return False
         run.is_open, run.is_terminated = False, True
         anew = self.start(run.kind, run.argument, workflow_id)
+        anew.start_time = run.start_time  # its first event is the one that it had
         if keep_signals:
             for name, arguments in run.signals:
                 self.signal(workflow_id, name, *arguments)

@@ -70,6 +70,8 @@ async def _guarded(call: Callable[[], Any], said: Callable[[BaseException], str]
         if isinstance(value, Iterator | AsyncIterator):
             return Raised(error=f"the tool returned a {type(value).__name__}: what it would do was not done")
         return value
+    except GeneratorExit:  # nobody waits for it any more
+        raise
     # A tool may raise anything, SystemExit too: none of it may take the worker down.
     except BaseException as error:
         raised = error

@@ -181,8 +181,7 @@ async def test_a_remembered_decision_runs_the_next_call_until_it_is_revoked(
 
     first = await posted("The lift is being repaired.")
     everything = "Approve, and stop asking about post_update in this chat for 7 days, whatever its arguments"
-    await seat.button(first, everything).click()
-    asked_back = seat.page.get_by_role("dialog")
+    asked_back = await seat.asked_back(first, everything)
     await expect(asked_back).to_contain_text("Stop asking about post_update?")
     await seat.page.get_by_role("button", name="Cancel", exact=True).click()
     assert await scene.phase(first) == "pending"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import uuid
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -106,6 +107,17 @@ _LISTEN = """() => {
 """Keeps every notice from now on."""
 
 
+_NOTICED_WITHIN = 3.0
+
+
+async def _until_done(button: Locator, is_done: Callable[[], Awaitable[bool]]) -> None:
+    while True:
+        await button.click()
+        with contextlib.suppress(TimeoutError):
+            await until(is_done, _NOTICED_WITHIN)
+            return
+
+
 class Seat:
     """A person at the page."""
 
@@ -130,7 +142,22 @@ class Seat:
 
     async def press(self, asked: Asked, name: str) -> tuple[str, str]:
         """Press a button of a card; the notice that follows."""
-        return await self.told(self.button(asked, name).click())
+        return await self.told(self._sent(self.button(asked, name)))
+
+    async def _sent(self, button: Locator) -> None:
+        """Press it until the page has sent the click: what is redrawn under the pointer swallows one."""
+        before = len(self.clicks)
+
+        async def is_sent() -> bool:
+            return len(self.clicks) > before
+
+        await _until_done(button, is_sent)
+
+    async def asked_back(self, asked: Asked, name: str) -> Locator:
+        """Press a button that asks back; the dialog."""
+        dialog = self.page.get_by_role("dialog")
+        await _until_done(self.button(asked, name), dialog.is_visible)
+        return dialog
 
     async def told(self, act: Awaitable[object]) -> tuple[str, str]:
         """The kind and the text of the notice that an act brings, even if it has left before anybody looks."""
@@ -145,7 +172,7 @@ class Seat:
 
     async def approve_after_a_second_look(self, asked: Asked, name: str = APPROVE) -> tuple[str, str]:
         """Approve a high-risk call, which asks back."""
-        await self.button(asked, name).click()
+        await self.asked_back(asked, name)
         return await self.told(self.page.get_by_test_id("confirm-ok").click())
 
     async def shows(self, asked: Asked, state: str, lang: str = "en") -> None:

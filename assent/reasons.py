@@ -158,6 +158,7 @@ CARD_REFUSED = Reason("the card could not be delivered: {why}")
 WITHDRAWN = Reason("it was withdrawn")
 CANCELLED_IN_TEMPORAL = Reason("cancelled in Temporal")
 GONE_IN_TEMPORAL = Reason("its workflow was {how} in Temporal before it had ended")
+REFUSED_BEFORE = Reason("it was refused, and whoever asked was told so")
 UNDECIDED = Reason("nobody decided about it in time")
 NOT_RELEASED_HERE = Reason("nobody has released it for this approval")
 

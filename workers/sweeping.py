@@ -18,7 +18,7 @@ from temporalio.common import WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from assent import names
+from assent import names, reasons
 from assent.contracts.asking import QuestionRevision
 from assent.contracts.bundles import Member
 from assent.contracts.conclude import Announcement, Conclusion
@@ -117,13 +117,20 @@ async def _end_if_gone(client: Client, ledger: Ledger, found: Open) -> None:
         now = datetime.now(UTC)
         ended = await ledger.conclude(Conclusion(outcome=await workflow.result(), entries=(), judged=(), closed_at=now))
     else:
-        how = status.name.lower().replace("_", " ") if status else "forgotten"
-        known = await ledger.end_gone(found.approval_id, f"its workflow was {how} in Temporal before it had ended")
+        known = await ledger.end_gone(found.approval_id, _gone(status))
         if known is None:
             return
         ended = known
-        _log.warning("approval %s was ended by hand in Temporal; it is recorded as %s", found.approval_id, ended.status)
+        _log.warning("approval %s is gone from Temporal; it is recorded as %s", found.approval_id, ended.status)
     await _tell(client, ledger, ended)
+
+
+def _gone(status: WorkflowExecutionStatus | None) -> str:
+    """What became of a workflow that did not see its story through."""
+    if status is WorkflowExecutionStatus.FAILED:
+        return reasons.REFUSED_BEFORE()
+    how = status.name.lower().replace("_", " ") if status else "forgotten"
+    return reasons.GONE_IN_TEMPORAL(how=how)
 
 
 async def end_gone_questions(client: Client, ledger: Ledger, after: OpenQuestion | None = None) -> OpenQuestion | None:
@@ -149,11 +156,9 @@ async def _end_question_if_gone(client: Client, ledger: Ledger, found: OpenQuest
         status = None
     if status in (*_GOES_ON, WorkflowExecutionStatus.COMPLETED):
         return  # it completes only once the ledger has its end
-    how = status.name.lower().replace("_", " ") if status else "forgotten"
-    why = f"its workflow was {how} in Temporal before it had ended"
-    if (outcome := await ledger.end_gone_question(found.question_id, why)) is None:
+    if (outcome := await ledger.end_gone_question(found.question_id, _gone(status))) is None:
         return
-    _log.warning("question %s was ended by hand in Temporal; it is recorded as %s", found.question_id, outcome.status)
+    _log.warning("question %s is gone from Temporal; it is recorded as %s", found.question_id, outcome.status)
     revision = QuestionRevision(question_id=found.question_id)
     await _start(client, names.SHOW_ANSWERED, revision, names.show_answered_workflow(found.question_id, "gone"))
     state = await ledger.question_record(found.question_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from temporalio.service import RPCError
 
 from assent import ApprovalHandle, ConversationBusy, names
 from assent.client.door import parse_request
+from assent.contracts.request import Request
 from assent.temporal.door import TemporalDoor
 from ledger import Orphan, Untold
 from tests.conftest import ME, OPERATOR, Service, accepted, new_database, open_service
@@ -63,6 +64,34 @@ async def test_a_terminated_approval_frees_its_conversation(service: Service, tm
     assert (await service.decided(second)).status == "executed"
     assert marks(tmp_path / "m") == 1
     assert await service.ledger.verify() == []
+
+
+async def test_a_refused_request_that_a_stopped_worker_records_later_frees_its_conversation(
+    service: Service, tmp_path: Path
+) -> None:
+    thread, late = uuid.uuid4().hex, uuid.uuid4().hex
+    asked: dict[str, Any] = {"thread_id": thread, "when_pending": "fail"}
+    first = await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME, **asked)
+    await first.state()
+    plan = await service.ledger.plan(first.id)
+    assert plan is not None
+    with pytest.raises(ConversationBusy):
+        await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME, approval_id=late, **asked)
+    assert (await service.decided(first)).status == "executed"
+    request = Request(
+        approval_id=late, tool="mark", arguments={"path": str(tmp_path / "m")}, requester=ME, thread_id=thread
+    )
+    belated = plan.model_copy(update={"approval_id": late, "request_sha256": request.sha256})
+    now = datetime.now(UTC)
+    await service.ledger.register(
+        request, belated, None, now=now, open_until=belated.open_until, namespace=service.client.namespace
+    )
+    await swept(service)
+    outcome = await service.ledger.outcome(late)
+    assert outcome is not None
+    assert (outcome.status, outcome.reason) == ("cancelled", "it was refused, and whoever asked was told so")
+    next_one = await service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME, **asked)
+    assert (await next_one.state()).phase == "pending"
 
 
 async def test_of_a_call_that_ran_the_claim_is_believed(service: Service, tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from tests.world.temporal import ContinueAsNew, Options, present_run
 
 if TYPE_CHECKING:
     from tests.world.history import History
+    from tests.world.temporal import Run
 
 _FOREVER = timedelta(days=10_000)
 
@@ -159,6 +160,15 @@ class Elsewhere:
         self._history.oracle.wrong(f"{kind} was started in a namespace that the approval does not live in")
 
 
+def _standing(run: Run) -> WorkflowExecutionStatus:
+    if run.is_open:
+        return WorkflowExecutionStatus.RUNNING
+    if run.is_terminated:
+        return WorkflowExecutionStatus.TERMINATED
+    has_failed = run.result.done() and run.result.exception() is not None
+    return WorkflowExecutionStatus.FAILED if has_failed else WorkflowExecutionStatus.COMPLETED
+
+
 class Client:
     """What the sweeper and late bodies ask of Temporal."""
 
@@ -176,8 +186,7 @@ class Client:
             run = temporal.runs.get(workflow_id)
             if run is None:
                 raise RPCError("not found", RPCStatusCode.NOT_FOUND, b"")
-            closed = WorkflowExecutionStatus.TERMINATED if run.is_terminated else WorkflowExecutionStatus.COMPLETED
-            return SimpleNamespace(status=WorkflowExecutionStatus.RUNNING if run.is_open else closed)
+            return SimpleNamespace(status=_standing(run))
 
         async def signal(name: str, *arguments: Any) -> None:
             await asyncio.sleep(self._history.latency())

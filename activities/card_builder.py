@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
-from importlib.metadata import entry_points
 from typing import Any
 
 from activities.bodies import Body, Raised, TimedOut
 from assent.masking import MASK, Mask
+from assent.named_functions import named_function
 from assent.payload import argument_values
 from cards.endings import state_of
 from cards.frames import CardFrame, in_frame
@@ -35,20 +34,7 @@ class CardBuilder:
     @classmethod
     def load(cls, name: str) -> CardBuilder | None:
         """The function that an entry point of ours names, or `module:function`; None for no name. Raises ValueError."""
-        if not name:
-            return None
-        found = next(iter(entry_points(group=GROUP, name=name)), None)
-        try:
-            if found is not None:
-                build = found.load()
-            else:
-                module, _, attribute = name.partition(":")
-                build = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError, ValueError) as error:
-            raise ValueError(f"{name} is neither an entry point of {GROUP} nor module:function ({error})") from None
-        if not callable(build):
-            raise ValueError(f"{name} is no function")
-        return cls(build)
+        return cls(named_function(name, GROUP)) if name else None
 
     async def framed(self, card: str, showing: Showing) -> str:
         """The card in its frame; as it is, where there is none."""

@@ -20,6 +20,8 @@ from temporalio.client import Client
 
 from assent import strict_json
 from assent.api.problems import Code, problem_of
+from assent.api.question_wire import NewQuestion
+from assent.api.run_wire import RunInteraction
 from assent.client.door import Approval, FrozenReview
 from assent.client.reader import Stored
 from assent.contracts.approvers import Deciders
@@ -212,6 +214,30 @@ def refuse_acting_for(agent: Agent, person: Identity, what: str) -> None:
     refuse_outsider(agent, person)
     if not agent.may_act_for(person):
         raise NotAllowed(f"the token {agent.name!r} may not {what} on behalf of {person}, by all ids given.")
+
+
+def refuse_asking(agent: Agent, asked: NewQuestion | RunInteraction) -> None:
+    """Refuse a token that may not ask on behalf of this person, or not those who would answer, or not there."""
+    refuse_acting_for(agent, asked.requester, "ask")
+    for person in asked.people:
+        refuse_outsider(agent, person)
+    answering = asked.people if asked.people or asked.members else (asked.requester,)
+    for person in answering:
+        if not agent.may_ask_person(person):
+            raise NotAllowed(f"the token {agent.name!r} may not ask {person} questions, by all ids given.")
+    if asked.members and asked.chat_id is not None and not agent.may_ask_members(asked.chat_id):
+        raise NotAllowed(f"the token {agent.name!r} may not ask the members of the chat {asked.chat_id!r}.")
+    if asked.chat_id is not None and not agent.may_ask_in(asked.chat_id):
+        raise NotAllowed(f"the token {agent.name!r} may not ask in the chat {asked.chat_id!r}.")
+
+
+async def ask_question(context: ApiContext, agent: Agent, request: QuestionRequest) -> bool:
+    """Ask, within what the agent may ask for; whether it is new."""
+    counted = await refuse_too_much(context, agent, request)
+    is_new = await context.door.questions.ask(request, agent.limits)
+    if not is_new and counted:
+        context.started.give_back(agent.principal, counted)
+    return is_new
 
 
 def refuse_outsider(agent: Agent, person: Identity) -> None:

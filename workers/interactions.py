@@ -30,8 +30,8 @@ from assent.contracts.runs import (
 )
 from assent.contracts.signals import Withdrawal
 from assent.contracts.values import Surface
-from assent.errors import InteractionRefused, NotAllowed
-from workers.api_context import ApiContext, in_time, refuse_acting_for, refuse_outsider, refuse_too_much
+from assent.errors import InteractionRefused
+from workers.api_context import ApiContext, ask_question, in_time, refuse_asking
 from workers.problems import documented
 from workers.tokens import Agent
 
@@ -49,7 +49,7 @@ async def ask(
     context: ApiContext, agent: Agent, run_id: str, asked: RunInteraction, holder: RunHolder, **more: Any
 ) -> tuple[Interaction, bool]:
     """Ask what a run asks, or attach to it; whether it is new."""
-    _refuse_beyond_rights(agent, asked)
+    refuse_asking(agent, asked)
     try:
         run = AskingRun(
             run_id=run_id,
@@ -79,25 +79,8 @@ async def ask(
         request.sha256  # noqa: B018 - says where it cannot be hashed
     except ValidationError as error:
         raise invalid(error) from None
-    counted = await refuse_too_much(context, agent, request)
-    is_new = await context.door.questions.ask(request, agent.limits)
-    if not is_new and counted:
-        context.started.give_back(agent.principal, counted)
+    is_new = await ask_question(context, agent, request)
     return await look(context, run.question_id), is_new
-
-
-def _refuse_beyond_rights(agent: Agent, asked: RunInteraction) -> None:
-    refuse_acting_for(agent, asked.requester, "ask")
-    for person in asked.people:
-        refuse_outsider(agent, person)
-    answering = asked.people if asked.people or asked.members else (asked.requester,)
-    for person in answering:
-        if not agent.may_ask_person(person):
-            raise NotAllowed(f"the token {agent.name!r} may not ask {person} questions, by all ids given.")
-    if asked.members and asked.chat_id is not None and not agent.may_ask_members(asked.chat_id):
-        raise NotAllowed(f"the token {agent.name!r} may not ask the members of the chat {asked.chat_id!r}.")
-    if asked.chat_id is not None and not agent.may_ask_in(asked.chat_id):
-        raise NotAllowed(f"the token {agent.name!r} may not ask in the chat {asked.chat_id!r}.")
 
 
 async def look(context: ApiContext, question_id: str, wait: float = 0) -> Interaction:

@@ -27,11 +27,11 @@ from workers.api_context import (
     TheAgent,
     TheContext,
     agents_router,
+    ask_question,
     in_time,
     may_see_question,
     refuse_acting_for,
-    refuse_outsider,
-    refuse_too_much,
+    refuse_asking,
     unquoted,
 )
 from workers.inbox_api import refuse_who_may_not_decide
@@ -81,10 +81,7 @@ async def ask(asked: NewQuestion, context: TheContext, agent: TheAgent, response
         surface=Surface.HTTP,
         asked_by=agent.principal,
     )
-    counted = await refuse_too_much(context, agent, request)
-    is_new = await context.door.questions.ask(request, agent.limits)
-    if not is_new and counted:
-        context.started.give_back(agent.principal, counted)
+    is_new = await ask_question(context, agent, request)
     response.status_code = 201 if is_new else 200
     response.headers["Location"] = f"/v1/questions/{path_segment(question_id)}"
     try:
@@ -95,18 +92,7 @@ async def ask(asked: NewQuestion, context: TheContext, agent: TheAgent, response
 
 
 def _refuse_beyond_rights(asked: NewQuestion, agent: Agent) -> None:
-    """Refuse a token that may not ask on behalf of this person, or not those who would answer, or not there."""
-    refuse_acting_for(agent, asked.requester, "ask")
-    for person in asked.people:
-        refuse_outsider(agent, person)
-    answering = asked.people if asked.people or asked.members else (asked.requester,)
-    for person in answering:
-        if not agent.may_ask_person(person):
-            raise NotAllowed(f"the token {agent.name!r} may not ask {person} questions, by all ids given.")
-    if asked.members and asked.chat_id is not None and not agent.may_ask_members(asked.chat_id):
-        raise NotAllowed(f"the token {agent.name!r} may not ask the members of the chat {asked.chat_id!r}.")
-    if asked.chat_id is not None and not agent.may_ask_in(asked.chat_id):
-        raise NotAllowed(f"the token {agent.name!r} may not ask in the chat {asked.chat_id!r}.")
+    refuse_asking(agent, asked)
     if asked.reply_to is not None and agent.is_bound_to_chats:
         raise NotAllowed(f"the token {agent.name!r} may ask in certain chats alone: leave reply_to out.")
     if asked.callback_url is not None and not agent.may_be_called_back_at(asked.callback_url):

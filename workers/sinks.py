@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import inspect
 import json
 import logging
@@ -12,7 +11,6 @@ import threading
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
-from importlib.metadata import entry_points
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from assent.contracts.audit import AuditRecord
+from assent.named_functions import named_function
 from ledger import Ledger
 
 GROUP = "assent.audit_sinks"
@@ -94,17 +93,7 @@ def _address(url: str) -> Sink:
 
 def _function(name: str) -> Sink:
     """A function: one that a package names, or `module:function`."""
-    found = next(iter(entry_points(group=GROUP, name=name)), None)
-    try:
-        if found is not None:
-            function = found.load()
-        else:
-            module, _, attribute = name.partition(":")
-            function = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{name} is neither an entry point of {GROUP} nor module:function ({error})") from None
-    if not callable(function):
-        raise ValueError(f"{name} is no function")
+    function = named_function(name, GROUP)
 
     async def call(line: Line) -> None:
         made = function(line)

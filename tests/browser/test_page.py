@@ -12,16 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.async_api import Route, expect
 
-from tests.support.chat_page import APPROVE, LANGUAGES, PICTURES, Album, Asked, Scene, Seat, looked_at, opened, unique
+from tests.support.chat_page import APPROVE, LANGUAGES, PICTURES, Album, Asked, Scene, Seat, looked_at, unique
 from tests.support.feishu_service import REQUESTER as SOMEBODY
-from tests.support.servers import connect
 from workers.sample_requests import SAMPLES
 
 REQUESTER = SOMEBODY.within("tenant_1")
@@ -41,21 +40,6 @@ CARDS = (*PENDING, "agent-call", "running", *FINAL, *ASKED, *QUESTIONS, *FILES, 
 PAGES = [*(f"page.{lang}" for lang in LANGUAGES), *(f"phone-dark.{lang}" for lang in LANGUAGES)]
 
 SAMPLE = {sample.tool: number for number, sample in enumerate(SAMPLES)}
-
-
-@pytest.fixture(scope="module")
-async def scene(
-    tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[Scene]:
-    client = await connect(temporal_address, next(namespaces))
-    async with opened(client, temporal_address, tmp_path_factory.mktemp("page")) as scene:
-        yield scene
-
-
-@pytest.fixture(scope="module")
-async def album(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Album:
-    cameras = {lang: await scene.seat(lang=lang, size=(1280, 1400)) for lang in LANGUAGES}
-    return Album(tmp_path_factory.mktemp("pictures"), cameras)
 
 
 @pytest.fixture

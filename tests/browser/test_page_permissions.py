@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +13,14 @@ from assent import Assent
 from assent.api.door import HttpDoor
 from assent.api.wire import MAX_WAIT
 from ledger import MessageKind, bundle_slot
-from tests.support.chat_page import APPROVE, LANGUAGES, Album, Asked, Scene, Seat, opened
+from tests.support.chat_page import APPROVE, LANGUAGES, Album, Asked, Scene, Seat
 from tests.support.feishu_service import REQUESTER
-from tests.support.servers import connect
 from tests.support.waiting import until
 
 NOT_YOURS = ("error", "This is not yours to decide. Nothing was changed.")
 RUNS = ("success", "Approved. It is running now.")
 CONTRACT = {"customer": "ACME Ltd.", "months": 24}
 OFFER = "They accepted the offer of last week."
-
-
-@pytest.fixture(scope="module")
-async def scene(
-    tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[Scene]:
-    client = await connect(temporal_address, next(namespaces))
-    async with opened(client, temporal_address, tmp_path_factory.mktemp("page")) as scene:
-        yield scene
-
-
-@pytest.fixture(scope="module")
-async def album(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Album:
-    cameras = {lang: await scene.seat(lang=lang, size=(1280, 1400)) for lang in LANGUAGES}
-    return Album(tmp_path_factory.mktemp("pictures"), cameras)
 
 
 @pytest.fixture

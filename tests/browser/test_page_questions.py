@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from playwright.async_api import Locator, expect
 
 from assent import QuestionHandle, names
-from tests.support.chat_page import APPROVE, LANGUAGES, WORDING, Album, Asked, Scene, Seat, opened
-from tests.support.servers import connect
+from tests.support.chat_page import APPROVE, WORDING, Album, Asked, Scene, Seat
 from tests.support.waiting import until
 from workers.sample_requests import SAMPLES
 
@@ -22,21 +20,6 @@ FIRST = len(SAMPLES)
 CHOICE, SEVERAL, TEXT = range(FIRST, FIRST + 3)
 THANKS = ("success", WORDING("question.thanks").en)
 SEND = WORDING("question.submit").en
-
-
-@pytest.fixture(scope="module")
-async def scene(
-    tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[Scene]:
-    client = await connect(temporal_address, next(namespaces))
-    async with opened(client, temporal_address, tmp_path_factory.mktemp("page")) as scene:
-        yield scene
-
-
-@pytest.fixture(scope="module")
-async def album(scene: Scene, tmp_path_factory: pytest.TempPathFactory) -> Album:
-    cameras = {lang: await scene.seat(lang=lang, size=(1280, 1400)) for lang in LANGUAGES}
-    return Album(tmp_path_factory.mktemp("pictures"), cameras)
 
 
 @pytest.fixture(scope="module")

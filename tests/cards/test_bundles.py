@@ -16,9 +16,8 @@ from assent.contracts.plan import Plan
 from assent.contracts.status import Status
 from cards import BundledCall, Showing, bundle_card, may_be_bundled, shares
 from cards.controls import is_ticked
-from tests.support.bundles import values
 from tests.support.card_rules import check, markdowns, objects, plain_texts
-from tests.support.cards import APPROVED, NOW, WORDING, plan
+from tests.support.cards import APPROVED, NOW, WORDING, plan, values
 from tests.support.hostile_texts import ATTACKS
 
 LOW: dict[str, Any] = {"risk": Risk.LOW, "approvers": Approvers(kind=Approvers.Kind.ANYONE)}

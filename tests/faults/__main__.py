@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.faults import files, programs, report
+from tests.faults import deaths, report
 from tests.faults.environments import ENVIRONMENTS, NotHere, Table, Workspace
 from tests.faults.running import run_seeds
 from tests.support.fork_server import ForkServer
@@ -27,15 +27,16 @@ async def _with_servers(arguments: argparse.Namespace, directory: Path) -> int:
     fork_server.start()
     try:
         if arguments.files:
-            return await files.act_out(directory)
+            return await deaths.act_out(deaths.FILES, directory)
         if arguments.programs:
-            return await programs.act_out(directory)
+            return await deaths.act_out(deaths.PROGRAMS, directory)
         if arguments.table:
             return await _act_out(temporal.address, directory, write=True)
         wrong = 0
         if arguments.seed is None and arguments.count is None:
             wrong = await _act_out(temporal.address, directory, write=False)
-            wrong += await files.act_out(directory) + await programs.act_out(directory)
+            for each in (deaths.FILES, deaths.PROGRAMS):
+                wrong += await deaths.act_out(each, directory)
         first = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10**9)
         count = 1 if arguments.seed is not None and arguments.count is None else arguments.count or 1000
         print(f"seeds {first} to {first + count - 1}", flush=True)

@@ -12,6 +12,7 @@ from assent import ApprovalHandle, Assent, Identity, names
 from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import bundles
+from tests.support.cards import values
 from tests.support.feishu_service import OUTSIDER, REQUESTER, Agent, FeishuService
 from tests.support.shared_files import Sharing
 from tests.support.simulated_feishu import served
@@ -317,7 +318,7 @@ async def bundle_continuing_as_new(feishu: FeishuService, directory: Path) -> st
         assert await bundles.decide(feishu, handle, card) == "accepted"
         await handle.outcome()
     await bundles.finished(feishu, handles[0])
-    assert bundles.values((await bundles.shared_card(feishu, handles[0]))["content"]) == []
+    assert values((await bundles.shared_card(feishu, handles[0]))["content"]) == []
     return f"{names.bundle_workflow(bundle_id)}#{first}"
 
 

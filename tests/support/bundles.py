@@ -6,6 +6,7 @@ from typing import Any
 
 from assent import ApprovalHandle, names
 from ledger import bundle_slot
+from tests.support.cards import values
 from tests.support.feishu_service import FeishuService
 from tests.support.waiting import until
 
@@ -32,16 +33,6 @@ async def shared_card(feishu: FeishuService, handle: ApprovalHandle, word: str =
         return found[0] if found and word in str(found[0]["content"]) else None
 
     return await until(there)
-
-
-def values(card: Any) -> list[dict[str, Any]]:
-    """What the buttons of a card send."""
-    if isinstance(card, list):
-        return [value for item in card for value in values(item)]
-    if not isinstance(card, dict):
-        return []
-    own = [each["value"] for each in card.get("behaviors", ()) if each.get("type") == "callback"]
-    return own + [value for item in card.values() for value in values(item)]
 
 
 async def decide(feishu: FeishuService, handle: ApprovalHandle, card: dict[str, Any], kind: str = "approve") -> str:

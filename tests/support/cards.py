@@ -80,3 +80,13 @@ def said(shown: dict[str, Any], language: str = "en_us") -> str:
 
 def buttons(shown: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {each["name"]: each for each in objects(shown) if each.get("tag") == "button"}
+
+
+def values(card: Any) -> list[dict[str, Any]]:
+    """What the buttons of a card send."""
+    if isinstance(card, list):
+        return [value for item in card for value in values(item)]
+    if not isinstance(card, dict):
+        return []
+    own = [each["value"] for each in card.get("behaviors", ()) if each.get("type") == "callback"]
+    return own + [value for item in card.values() for value in values(item)]

@@ -15,6 +15,7 @@ from assent import ApprovalHandle, Approvers, Identity, names
 from assent.contracts.answers import Answer
 from assent.contracts.runs import SIGNATURE_INVALID
 from ledger import MessageKind
+from tests.support.cards import values
 from tests.support.deployment import FeishuServiceWithWebhook, opened_feishu_service_with_webhook, said
 from tests.support.feishu_service import OUTSIDER, REQUESTER, buttons
 from tests.support.programs import PROMPTS, lines, script
@@ -56,15 +57,6 @@ async def asked(feishu: FeishuServiceWithWebhook, handle: ApprovalHandle, reques
 
 async def card_of(feishu: FeishuServiceWithWebhook, question_id: str) -> dict[str, Any]:
     return await feishu.chat.card(names.question_workflow(question_id))
-
-
-def values(message: Any) -> list[dict[str, Any]]:
-    if isinstance(message, list):
-        return [each for item in message for each in values(item)]
-    if not isinstance(message, dict):
-        return []
-    own = [each["value"] for each in message.get("behaviors", ()) if each["type"] == "callback"]
-    return own + [each for part in message.values() for each in values(part)]
 
 
 async def test_three_prompts_by_card_and_one_message_of_progress(

@@ -12,6 +12,7 @@ import pytest
 
 import activities.questions
 from assent import Identity, InvalidRequest, QuestionHandle, names
+from tests.support.cards import values
 from tests.support.deployment import FeishuServiceWithWebhook, opened_feishu_service_with_webhook, said
 from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER
 from tests.support.questions import ALL, GOOD, SURE, WHERE, WHY
@@ -35,16 +36,6 @@ async def ask(feishu: FeishuServiceWithWebhook, *questions: Any, **more: Any) ->
 
 async def card_of(feishu: FeishuServiceWithWebhook, handle: QuestionHandle) -> dict[str, Any]:
     return await feishu.chat.card(names.question_workflow(handle.id))
-
-
-def values(message: Any) -> list[dict[str, Any]]:
-    """What the buttons of a card send."""
-    if isinstance(message, list):
-        return [each for item in message for each in values(item)]
-    if not isinstance(message, dict):
-        return []
-    own = [each["value"] for each in message.get("behaviors", ()) if each["type"] == "callback"]
-    return own + [each for part in message.values() for each in values(part)]
 
 
 async def press(

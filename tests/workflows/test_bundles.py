@@ -21,7 +21,8 @@ from cards import BundleClick, Wording, parse_event
 from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import servers
-from tests.support.bundles import bundle_of, decide, finished, shared_card, shared_cards, values
+from tests.support.bundles import bundle_of, decide, finished, shared_card, shared_cards
+from tests.support.cards import values
 from tests.support.feishu_service import APP, OUTSIDER, REQUESTER, FeishuService, open_feishu_service
 from tests.support.tools import marks
 from tests.support.waiting import until

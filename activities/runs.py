@@ -19,6 +19,8 @@ from assent.contracts.runs import (
     LineQuestion,
     LineReport,
     LineWritten,
+    Run,
+    RunHolder,
     RunShowing,
     RunStart,
 )
@@ -67,6 +69,8 @@ class RunCards:
     async def show_run(self, showing: RunShowing) -> None:
         """Let the run's message say what it said last; note that it ended, where nobody else does."""
         start, news = showing.start, showing.news
+        if start.approval_id is None and not await self._is_own(start):
+            return
         if news.has_ended and start.approval_id is None:
             await self._ledger.end_run(start.run_id, news.exit_code)
         if self._feishu is None or self._wording is None or news.summary is None:
@@ -75,6 +79,11 @@ class RunCards:
         for place, address in enumerate(await self._addresses(start)):
             with told():
                 await self._show(self._feishu, start.run_id, place, address, content)
+
+    async def _is_own(self, start: RunStart) -> bool:
+        """Whether a run is whose token speaks of it: it belongs to the first that did."""
+        run = Run(run_id=start.run_id, holder=RunHolder.CLIENT, tool=start.tool, tool_session_id=start.run_id)
+        return await self._ledger.own_run(run, start.asked_by)
 
     async def _show(self, feishu: Feishu, run_id: str, place: int, address: Address, content: str) -> None:
         feishu.check(address)

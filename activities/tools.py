@@ -7,8 +7,8 @@ import itertools
 import logging
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NoReturn, TypeVar
@@ -91,7 +91,7 @@ class ToolActivities:
         """Run one consented call at most once, and say only what is certain of it."""
         async with _heartbeat():
             try:
-                with self._place_to_wait(named.tool):
+                async with self._place_to_wait(named):
                     return await _uncancelled(self._execute(named))
             except _Refused as refusal:
                 return Report(kind=ReportKind.NOT_BEGUN, reason=str(refusal))
@@ -200,18 +200,25 @@ class ToolActivities:
         finally:
             asker.close()
 
-    @contextmanager
-    def _place_to_wait(self, name: str) -> Iterator[None]:
+    @asynccontextmanager
+    async def _place_to_wait(self, named: PlannedCall) -> AsyncIterator[None]:
         """A place for a tool that may wait for people: at most half of all, so that the others go on."""
-        tool, queue = self._registry.tools.get(name), activity.info().task_queue
+        tool, queue = self._registry.tools.get(named.tool), activity.info().task_queue
         asks = tool is not None and bool(tool.manifest.asks)
         if asks and self._may_wait[queue] >= SLOTS // 2:
-            raise _later("half of this worker's places are taken by tools that ask")
+            await self._without_place(named)
         self._may_wait[queue] += asks
         try:
             yield
         finally:
             self._may_wait[queue] -= asks
+
+    async def _without_place(self, named: PlannedCall) -> NoReturn:
+        """Leave a call for later; one that no attempt has begun, only while it may still begin."""
+        why = "half of this worker's places are taken by tools that ask"
+        if not _may_start(named)() and not (await self._ledger.begun(named.consent)).attempts:
+            raise _Refused(why)
+        raise _later(why)
 
     async def _check(
         self, named: PlannedCall, files: Callable[[str], Mapping[str, SharedFile]]

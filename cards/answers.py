@@ -114,7 +114,7 @@ def _text(verdict: AnswerVerdict, wording: Wording, name: str | None) -> Both:
         case VerdictKind.ACCEPTED if verdict.status is QuestionStatus.CANCELLED:
             return wording("question.not_written")
         case VerdictKind.TAMPERED if verdict.reason == SIGNATURE_INVALID:
-            return wording("question.unsigned")
+            return wording("question.unsigned", code=SIGNATURE_INVALID)
         case VerdictKind.ACCEPTED:
             return wording("question.thanks")
         case VerdictKind.INVALID if verdict.flaws:

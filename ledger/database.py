@@ -261,6 +261,9 @@ class Ledger:
     async def start_run(self, run: Run, consent: str, asked_by: str | None) -> bool:
         return await self._engine.write(runs.start, run, datetime.now(UTC), consent=consent, asked_by=asked_by)
 
+    async def own_run(self, run: Run, asked_by: str | None) -> bool:
+        return await self._engine.write(runs.own, run, datetime.now(UTC), asked_by)
+
     async def end_run(self, run_id: str, exit_code: int | None, output: bytes = b"") -> None:
         await self._engine.write(runs.end, run_id, exit_code, output, datetime.now(UTC))
 

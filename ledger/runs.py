@@ -79,6 +79,14 @@ async def start(
     return await inserted(connection, _START, row)
 
 
+async def own(connection: Connection, run: Run, now: datetime, asked_by: str | None) -> bool:
+    """Note that a program runs, if that was not noted before; whether it is this agent's."""
+    if await start(connection, run, now, asked_by=asked_by):
+        return True
+    row = (await connection.execute(_RUN, {"of": run.run_id})).one()
+    return row.consent is None and row.asked_by == asked_by
+
+
 async def end(connection: Connection, run_id: str, exit_code: int | None, output: bytes, now: datetime) -> None:
     """Note that it ended, and the last of what it said; the first end stands."""
     kept = {"exit_code": exit_code, "output": output[-MOST_OUTPUT:], "ended_at": audit.stamp(now)}

@@ -27,6 +27,7 @@ from assent.contracts.asking import QuestionState
 from assent.contracts.decision import VerdictKind
 from assent.contracts.identity import Identity
 from assent.contracts.runs import (
+    RUN_ENDED,
     SIGNATURE_INVALID,
     LineState,
     RunHolder,
@@ -84,7 +85,7 @@ async def stdin(run_id: RunPath, line: StdinSubmission, context: TheContext, age
         return await _written(context, question_id, line, SubmissionStatus.NOOP_IDEMPOTENT)
     if (code := interactions.refusal_of(stored, state)) is not None:
         if code is Code.RUN_NOT_ACTIVE and state.status is QuestionStatus.PENDING:
-            await interactions.withdraw(context, question_id, "the run has ended")
+            await interactions.withdraw(context, question_id, RUN_ENDED)
         raise InteractionRefused(code, question_id)
     answer = Answer(
         question_id=question_id,
@@ -133,8 +134,8 @@ def _normalised(text: str) -> str:
 
 
 async def _known(context: ApiContext, question_id: str) -> tuple[StoredInteraction, QuestionState]:
-    stored = await context.reader.interaction(question_id)
     state = await context.reader.question(question_id)
+    stored = await context.reader.interaction(question_id)  # after its state: what ended with its run is told so
     if stored is None or state is None:
         raise InteractionRefused(Code.INTERACTION_NOT_FOUND, question_id)
     return stored, state

@@ -10,7 +10,16 @@ from fastapi import Query, Response
 from assent.api.problems import Code
 from assent.api.run_wire import Heard, Interaction, Line, NewClaim, NewProgress, NewWritten, RunInteraction
 from assent.api.wire import MAX_WAIT
-from assent.contracts.runs import LineClaim, LineReport, LineWritten, RunHolder, RunNews, RunStart, interaction_id
+from assent.contracts.runs import (
+    RUN_ENDED,
+    LineClaim,
+    LineReport,
+    LineWritten,
+    RunHolder,
+    RunNews,
+    RunStart,
+    interaction_id,
+)
 from assent.errors import InteractionRefused, NotAllowed, QuestionNotFound
 from assent.temporal.runs import claim_line, confirm_line, tell_run
 from workers import interactions
@@ -92,7 +101,10 @@ async def cancel(run_id: RunPath, request_id: RequestPath, context: TheContext, 
 
 @router.post("/runs/{run_id}/progress", tags=["runs"])
 async def progress(run_id: RunPath, news: NewProgress, context: TheContext, agent: TheAgent) -> Heard:
-    """Say how far a run is, in at most 150 characters, or that it has ended; its conversation has one message of it."""
+    """Say how far a run is, in at most 150 characters, or that it has ended; its conversation has one message of it.
+
+    A run belongs to the token that says or asks something of it first.
+    """
     refuse_acting_for(agent, news.requester, "ask")
     if not agent.may_ask_person(news.requester):
         raise NotAllowed(f"the token {agent.name!r} may not write to {news.requester}.")
@@ -107,6 +119,6 @@ async def progress(run_id: RunPath, news: NewProgress, context: TheContext, agen
     if news.has_ended:
         for each in await context.reader.interactions(run_id):
             if interactions.is_open(each):
-                await interactions.withdraw(context, each.question_id, "the run has ended")
-    told = RunNews(summary=news.summary, has_ended=news.has_ended, exit_code=news.exit_code)
+                await interactions.withdraw(context, each.question_id, RUN_ENDED)
+    told = RunNews(summary=news.summary, has_ended=news.has_ended, exit_code=news.exit_code, told_by=agent.principal)
     return Heard(heard=await tell_run(context.client, start, told))

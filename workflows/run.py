@@ -28,6 +28,7 @@ class RunWorkflow:
     @workflow.init
     def __init__(self, start: RunStart) -> None:
         self._news = start.news
+        self._asked_by = start.asked_by
         self._shown: RunNews | None = None
 
     @workflow.run
@@ -53,7 +54,9 @@ class RunWorkflow:
     @workflow.signal(name=names.PROGRESS, description="What the run says of how far it is.")
     def _on_progress(self, *said: Any) -> None:
         news = read(RunNews, said)
-        if news is None or (self._news is not None and self._news.has_ended):
+        if news is None or news.told_by not in (None, self._asked_by):
+            return
+        if self._news is not None and self._news.has_ended:
             return
         summary = news.summary or (self._news.summary if self._news else None)
         self._news = news.model_copy(update={"summary": summary})

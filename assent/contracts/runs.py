@@ -205,6 +205,8 @@ class RunNews(Frozen):
     summary: Annotated[Text, StringConstraints(max_length=MOST_SUMMARY)] | None = None
     has_ended: bool = False
     exit_code: int | None = None
+    told_by: Id | None = None
+    """The agent that says so over HTTP: only the run's own is heard."""
 
 
 class RunStart(Frozen):

@@ -13,16 +13,16 @@ from activities.asking import Stopwatch
 from activities.bodies import Body, TimedOut
 from assent import ApprovalHandle, Identity, InvalidTool, QuestionHandle, Registry, names, tool
 from assent.types import AskedQuestion
-from tests.conftest import ME, Service
+from tests.conftest import ME, OPERATOR, Service
 from tests.support.tools import HAN_MEIMEI, LI_LEI, marks
 from tests.support.waiting import until
 
 STRANGER = Identity(open_id="ou_stranger")
 
 
-async def running(service: Service, name: str, path: Path, actor: Identity = ME) -> ApprovalHandle:
+async def running(service: Service, name: str, path: Path, actor: Identity = ME, **asked: Any) -> ApprovalHandle:
     """A call that was approved."""
-    handle = await service.gate.request(name, {"path": str(path / "marks")}, requester=ME)
+    handle = await service.gate.request(name, {"path": str(path / "marks")}, requester=ME, **asked)
     state = await handle.state()
     verdict = await handle.decide("approve", actor=actor, payload_sha256=state.payload_sha256)
     assert verdict.kind == "accepted"
@@ -97,6 +97,92 @@ async def test_what_is_still_open_when_the_call_ends_is_withdrawn(service: Servi
     outcome = await question.answer()
     assert (outcome.status, outcome.reason) == ("cancelled", "the call that asked has ended")
     assert await answer(question, {"where": "moon"}, ME) == "already_decided"
+
+
+async def held_back(service: Service, handle: ApprovalHandle, why: str) -> None:
+    """Wait until a worker was asked to begin a call, and left it for later."""
+    workflow = service.client.get_workflow_handle(names.approval_workflow(handle.id))
+
+    async def told() -> bool:
+        pending = (await workflow.describe()).raw_description.pending_activities
+        return any(why in each.last_failure.message for each in pending)
+
+    await until(told)
+
+
+async def test_at_most_half_of_the_places_wait_for_people_and_the_others_go_on(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("activities.tools.SLOTS", 2)
+    first = await running(service, "asks_where", tmp_path, LI_LEI)
+    question = await asked_by(service, "asks_where")
+    second = await running(service, "asks_where", tmp_path, LI_LEI, message_id="another")
+    await held_back(service, second, "half of this worker's places")
+    assert (await (await running(service, "mark", tmp_path)).outcome()).status == "executed"
+    assert await answer(question, {"where": "staging"}, LI_LEI) == "accepted"
+    assert (await first.outcome()).status == "executed"
+    next_one = await asked_by(service, "asks_where", but=(question.id,))
+    assert await answer(next_one, {"where": "moon"}, LI_LEI) == "accepted"
+    assert (await second.outcome()).content["where"] == "moon"
+
+
+async def test_a_call_that_got_no_place_in_time_is_told_so_and_one_that_began_waits_for_one(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began = await running(service, "asks_and_dies", tmp_path)
+    question = await asked_by(service, "asks_and_dies")
+    monkeypatch.setattr("activities.tools.SLOTS", 0)
+    monkeypatch.setattr("activities.tools._may_start", lambda _: lambda: False)
+    late = await running(service, "asks_where", tmp_path, LI_LEI)
+    outcome = await late.outcome()
+    assert (outcome.status, outcome.reason) == ("failed", "half of this worker's places are taken by tools that ask")
+    assert await answer(question, {"where": "moon"}, ME) == "accepted"
+    await held_back(service, began, "half of this worker's places")
+    monkeypatch.undo()
+    assert (await began.outcome()).content == {"where": "moon", "attempt": 2}
+
+
+@pytest.mark.parametrize("is_answered", [True, False], ids=["which runs", "which does not run"])
+async def test_who_waits_too_long_for_a_call_that_asks_only_learns_how_it_ended(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_answered: bool
+) -> None:
+    scope = {"idempotency_scope": str(tmp_path)}
+    before = {line.question_id async for line in service.gate.questions() if line.tool == "asks_where"}
+    first = await running(service, "asks_where", tmp_path, LI_LEI, **scope)
+    question = await asked_by(service, "asks_where")
+    monkeypatch.setattr("activities.tools._may_start", lambda _: lambda: False)
+    monkeypatch.setattr("activities.tools.WAIT_LIMIT", timedelta(seconds=0.1))
+    second = await running(service, "asks_where", tmp_path, LI_LEI, **scope)
+    await held_back(service, second, "another approval runs the same call")
+    if is_answered:
+        assert await answer(question, {"where": "staging"}, LI_LEI) == "accepted"
+    else:
+        await question.cancel()
+    ended, met = await first.outcome(), await second.outcome()
+    asked = {line.question_id async for line in service.gate.questions() if line.tool == "asks_where"}
+    assert asked - before == {question.id}
+    assert marks(tmp_path / "marks") == int(is_answered)
+    if is_answered:
+        assert (ended.status, met.status, met.content) == ("executed", "replayed", ended.content)
+    else:
+        assert (ended.status, met.status, met.reason) == ("failed", "failed", "it could not begin in time")
+
+
+async def test_what_an_operator_has_tried_again_asks_anew(service: Service, tmp_path: Path) -> None:
+    handle = await running(service, "asks_and_freezes", tmp_path, LI_LEI)
+    question = await asked_by(service, "asks_and_freezes")
+    assert await answer(question, {"where": "moon"}, LI_LEI) == "accepted"
+    assert (await handle.outcome()).status == "frozen"
+    settling = asyncio.ensure_future(handle.settlement())
+    shown = (await handle.state()).payload_sha256
+    ruled = await handle.settle("retry", operator=OPERATOR, reason="once more", payload_hash=str(shown)[:12])
+    assert ruled.kind == "retrying"
+    again = await asked_by(service, "asks_and_freezes", but=(question.id,))
+    assert await answer(again, {"where": "staging"}, ME) == "forbidden"
+    assert await answer(again, {"where": "staging"}, HAN_MEIMEI) == "accepted"
+    settlement = await settling
+    assert (settlement.kind, settlement.content, settlement.retried) == ("executed", {"where": "staging"}, True)
+    assert (await question.answer()).answers == {"where": "moon"}
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import pytest
 from assent.contracts.answers import AnswerVerdict, QuestionOutcome, QuestionStatus
 from assent.contracts.asking import QuestionPlan
 from assent.contracts.decision import VerdictKind
+from assent.contracts.deliver import Delivered
 from assent.contracts.identity import Identity
-from assent.contracts.questions import Option, Question, QuestionKind
+from assent.contracts.questions import Option, Question, QuestionKind, QuestionRequest
 from assent.contracts.runs import (
     RUN_ENDED,
     SIGNATURE_INVALID,
@@ -23,7 +24,9 @@ from assent.contracts.runs import (
     RunShowing,
     RunStart,
 )
+from assent.core import questions as core
 from cards import AnswerClick, QuestionShowing, Wording, answer_toast, parse_event, question_card, run_card
+from tests.support.callbacks import PLAIN, SEALED, click
 from tests.support.card_rules import check
 from tests.support.questions import ASKER, NOW, question_plan
 
@@ -122,10 +125,35 @@ def test_a_card_says_what_became_of_its_line(reason: str, says: str) -> None:
     assert found(card, "button") == []
 
 
+def test_a_click_that_nobody_signed_is_refused_and_the_long_connection_is_as_good_as_a_signature() -> None:
+    plan = asked(AnswerType.CHOICE)
+    request = QuestionRequest(question_id=plan.question_id, questions=plan.questions, requester=plan.requester)
+    question, _ = core.send(core.open_with(core.Unopened(request=request), plan, NOW))
+    question = core.arrive(question, Delivered(message_id="om_1"), NOW)
+    value = found(shown(plan), "button")[0]["behaviors"][0]["value"]
+    body = json.dumps(click(value)).encode()
+    judged = []
+    for opened in (PLAIN.open({}, body, NOW), SEALED.read(body)):
+        assert isinstance(opened, AnswerClick)
+        said = {"event_id": opened.proof, "actor": ASKER}
+        question = core.answer(question, opened.answer(delivery_id="1", now=NOW).model_copy(update=said), NOW)
+        found_out = question.notes.verdict_on(opened.proof)
+        assert found_out is not None
+        judged.append((opened.proof, found_out.verdict, found_out.problem))
+    assert judged == [
+        ("feishu-token", VerdictKind.TAMPERED, SIGNATURE_INVALID),
+        ("feishu-connection", VerdictKind.ACCEPTED, None),
+    ]
+    assert [entry.error for entry in question.notes.unwritten] == [SIGNATURE_INVALID, None]
+    assert question.ending is not None
+    assert question.ending.answers == {"answer": "v0"}
+
+
 def test_whoever_clicked_is_told_of_it() -> None:
     unsigned = AnswerVerdict(kind=VerdictKind.TAMPERED, reason=SIGNATURE_INVALID)
     unwritten = AnswerVerdict(kind=VerdictKind.ACCEPTED, status=QuestionStatus.CANCELLED)
-    assert "not signed" in json.dumps(answer_toast(unsigned, WORDING).answer())
+    told = json.dumps(answer_toast(unsigned, WORDING).answer())
+    assert ("not signed" in told, SIGNATURE_INVALID in told) == (True, True)
     assert "not be written again" in json.dumps(answer_toast(unwritten, WORDING).answer())
 
 

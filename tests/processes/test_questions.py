@@ -14,6 +14,7 @@ from assent import ApprovalHandle, QuestionHandle, names
 from assent.types import AskedQuestion
 from tests.conftest import ME, new_database, open_service
 from tests.support import servers
+from tests.support.programs import MANY, lines, script
 from tests.support.questions import WHERE
 from tests.support.tools import marks
 from tests.support.waiting import until
@@ -37,12 +38,12 @@ async def answer(question: QuestionHandle, answers: dict[str, Any]) -> str:
     return (await question.respond(answers, actor=ME, questions_sha256=sha256)).kind.value
 
 
-async def asked_by(processes: WorkerProcesses, tool: str) -> QuestionHandle:
+async def asked_by(processes: WorkerProcesses, tool: str, but: str | None = None) -> QuestionHandle:
     gate = processes.service.gate
 
     async def found() -> AskedQuestion | None:
         async for line in gate.questions(status="pending"):
-            if line.tool == tool:
+            if line.tool == tool and line.question_id != but:
                 return line
         return None
 
@@ -115,3 +116,32 @@ async def test_a_call_whose_worker_left_while_it_asked_is_not_known_and_its_ques
     assert (await handle.outcome()).status == "frozen"
     assert (await question.answer()).status == "cancelled"
     assert marks(tmp_path / "marks") == 0
+
+
+@pytest.mark.parametrize("processes", ["sqlite"], indirect=True)
+async def test_a_worker_that_is_told_to_leave_interrupts_what_asks_and_closes_the_input_of_its_program(
+    processes: WorkerProcesses, tmp_path: Path
+) -> None:
+    await processes.start("approvals")
+    leaving = await processes.start("tools")
+    caught = await running(processes, tmp_path, "asks_until_interrupted")
+    uncaught = await running(processes, tmp_path, "asks_twice")
+    counter = tmp_path / "read"
+    program = {"script": str(script(tmp_path, MANY)), "counter": str(counter), "most": 2}
+    prompted = await processes.gate.request("prompted_often", program, requester=ME)
+    await processes.approve(prompted)
+    asked = [await asked_by(processes, name) for name in ("asks_until_interrupted", "asks_twice", "prompted_often")]
+    assert await answer(asked[2], {"answer": "one"}) == "accepted"
+    second = await asked_by(processes, "prompted_often", but=asked[2].id)
+    leaving.send(signal.SIGTERM)
+    assert await leaving.ended() == 0
+    outcome = await caught.outcome()
+    assert (outcome.status, outcome.content) == ("failed", "interrupted")
+    assert (await uncaught.outcome()).status == "frozen"
+    assert (await prompted.outcome()).status == "failed", (
+        "its program read the end of the file, and says that it failed"
+    )
+    for question in (asked[0], asked[1], second):
+        assert (await question.answer()).status == "cancelled"
+    assert (lines(counter), marks(tmp_path / "marks")) == (["one"], 0)
+    assert await processes.service.ledger.verify() == []

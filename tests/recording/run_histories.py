@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -116,6 +117,36 @@ async def interaction_of_a_host(feishu: FeishuService, _: Path) -> str:
     handle = await interaction(feishu, RunHolder.HOST)
     assert await said(handle, ANSWER) == "accepted"
     return await ended(handle, "resolved")
+
+
+async def continuing(feishu: FeishuService) -> tuple[str, str]:
+    """A run that says so much that its history grows long."""
+    start = RunStart(run_id=uuid.uuid4().hex, tool="deploy.sh", requester=REQUESTER, chat_id="oc_team")
+    client, workflow_id = feishu.service.client, names.run_workflow(start.run_id)
+    await tell_run(client, start, RunNews(summary="It begins"))
+    first = (await client.get_workflow_handle(workflow_id).describe()).run_id
+    said = itertools.count()
+
+    async def continued() -> bool:
+        for _ in range(50):
+            await tell_run(client, start, RunNews(summary=f"{next(said)} files " + "x" * 100))
+        return (await client.get_workflow_handle(workflow_id).describe()).run_id != first
+
+    await until(continued)
+    await tell_run(client, start, RunNews(has_ended=True, exit_code=0))
+    await client.get_workflow_handle(workflow_id).result()
+    assert len(await feishu.chat.cards(workflow_id, MessageKind.NOTICE)) == 1, "one message"
+    return workflow_id, str(first)
+
+
+@path
+async def run_continuing_as_new(feishu: FeishuService, _: Path) -> str:
+    return "#".join(await continuing(feishu))
+
+
+@path
+async def run_continued(feishu: FeishuService, _: Path) -> str:
+    return (await continuing(feishu))[0]
 
 
 @path

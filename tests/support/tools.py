@@ -14,7 +14,18 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from assent import Approvers, Identity, Permission, ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResult, tool
+from assent import (
+    Approvers,
+    AskInterrupted,
+    Identity,
+    Permission,
+    ProbeAnswer,
+    ProbeResult,
+    ToolContext,
+    ToolOutcome,
+    ToolResult,
+    tool,
+)
 from assent.files import SharedFile
 from assent.types import Execution, ResultReview
 from tests.support import programs
@@ -419,6 +430,25 @@ def asks_and_dies(path: str, ctx: ToolContext) -> dict[str, Any]:
     if leave_mark(path, f"attempt {ctx.attempt}") == 1:
         raise RuntimeError("gone")
     return {"where": outcome.answers["where"], "attempt": ctx.attempt}
+
+
+@tool(asks=timedelta(minutes=5), retry_safe=True, attempts=1, approvers=[LI_LEI, HAN_MEIMEI])
+def asks_and_freezes(path: str, ctx: ToolContext) -> dict[str, Any]:
+    """Ends after its first answer without saying how; what it does when it is tried again is known."""
+    outcome = ctx.ask(_WHERE)
+    if leave_mark(path) == 1:
+        raise RuntimeError("gone")
+    return {"where": outcome.answers["where"]}
+
+
+@tool(asks=timedelta(minutes=5))
+async def asks_until_interrupted(path: str, ctx: ToolContext) -> ToolResult:
+    """Says so when its worker leaves while it waits for an answer."""
+    try:
+        await ctx.ask(_WHERE)
+    except AskInterrupted:
+        return ToolResult(ToolOutcome.CANCELLED, "interrupted")
+    return ToolResult(content={"marks": leave_mark(path)})
 
 
 @tool(asks=timedelta(seconds=1))

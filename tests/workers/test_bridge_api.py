@@ -14,11 +14,12 @@ import httpx
 import pytest
 from standardwebhooks import Webhook
 
-from assent import ApprovalHandle
+from assent import ApprovalHandle, names
 from assent.api.problems import Code
 from assent.contracts.questions import Question, QuestionKind, QuestionRequest
-from assent.contracts.runs import AnswerType, AskingRun, RunHolder
+from assent.contracts.runs import AnswerType, AskingRun, RunHolder, RunNews, RunStart
 from assent.temporal.questions import TemporalQuestions
+from assent.temporal.runs import tell_run
 from assent.temporal.talking import Talking
 from tests.conftest import ME, new_database, open_service
 from tests.support import servers
@@ -272,6 +273,42 @@ async def test_a_line_that_was_claimed_and_never_confirmed_is_unknown_and_never_
         assert (await http.post(f"{base}/a/written", json={"token": "t", "written_bytes": 4})).json()[
             "state"
         ] == "unknown"
+
+
+async def test_a_run_belongs_to_the_token_that_speaks_of_it_first(web: Web) -> None:
+    run_id = uuid.uuid4().hex
+    path, asked = f"/v1/runs/{run_id}/progress", {"requester": {"open_id": "ou_me"}}
+    async with web.http("person") as http, web.http("agent") as stranger:
+        assert (await http.post(path, json={**asked, "summary": "half of it"})).json() == {"heard": True}
+
+        async def is_noted() -> bool:
+            return await web.service.ledger.run_output(run_id) is not None
+
+        await until(is_noted)
+        ended = {**asked, "has_ended": True, "exit_code": 9}
+        assert is_refused(await stranger.post(path, json=ended), Code.INTERACTION_NOT_FOUND)
+        start = RunStart(run_id=run_id, tool="x", requester=ME, asked_by="another")
+        assert await tell_run(web.service.client, start, RunNews(has_ended=True, exit_code=9, told_by="another"))
+        question = {**asked, "answer_type": "text", "prompt": "Which?"}
+        refused = await stranger.post(f"/v1/runs/{run_id}/interactions", json=question)
+        assert (refused.status_code, "somebody else" in refused.text) == (422, True), refused.text
+        assert (await http.post(path, json={**ended, "exit_code": 0})).json() == {"heard": True}
+        await web.service.client.get_workflow_handle(names.run_workflow(run_id)).result()
+    assert await web.service.ledger.run_output(run_id) == (b"", 0)
+
+
+async def test_a_run_that_has_ended_is_not_active_from_then_on(web: Web) -> None:
+    run_id = uuid.uuid4().hex
+    asked = {"requester": {"open_id": "ou_me"}}
+    question = {**asked, "answer_type": "text", "prompt": "Which?", "interaction_request_id": "a"}
+    async with web.http("person") as http, web.http("bridge") as bridge:
+        await http.post(f"/v1/runs/{run_id}/interactions", json=question)
+        await http.post(f"/v1/runs/{run_id}/progress", json={**asked, "has_ended": True, "exit_code": 0})
+        for _ in range(3):
+            late = await bridge.post(f"/internal/tool-runs/{run_id}/stdin", json=line("a", "one\n"))
+            assert is_refused(late, Code.RUN_NOT_ACTIVE), late.text
+        seen = (await http.get(f"/v1/runs/{run_id}/interactions/a")).json()
+        assert (seen["status"], seen["reason"], seen["write"]) == ("CANCELLED", "run: not active", None)
 
 
 async def test_what_a_host_is_posted_has_all_fields(web: Web) -> None:

@@ -8,6 +8,9 @@ import pytest
 
 from assent.contracts.answers import QuestionStatus
 from assent.contracts.request import WhenPending
+from assent.contracts.runs import ClaimedLine, LineClaim, LineQuestion, LineReport, LineState
+from ledger import runs
+from ledger.engine import Connection
 from tests.support.questions import answer_to, question_plan
 from tests.world import clock
 from tests.world.answers import Answers
@@ -16,14 +19,18 @@ from tests.world.oracle import Oracle
 from tests.world.outside import Execution
 from tests.world.plans import (
     FLAWS,
+    HOLDERS,
     KINDS,
     REQUESTERS,
+    RUN_FLAWS,
     Answered,
     Asked,
     Blow,
     End,
+    Needed,
     Plan,
     Questioned,
+    Ran,
     Script,
     drawn,
 )
@@ -65,6 +72,12 @@ def test_seeds_draw_everything_there_is() -> None:
     questions = [question for plan in plans for question in plan.questions]
     assert {answer.flaw for question in questions for answer in question.answers} == {None, *FLAWS}
     assert {question.is_left_alone for question in questions} == {True, False}
+    runs = [run for plan in plans for run in plan.runs]
+    assert {run.holder for run in runs} == set(HOLDERS)
+    needs = [need for run in runs for need in run.needs]
+    assert {answer.flaw for need in needs for answer in need.answers} == {None, *RUN_FLAWS}
+    assert {need.dies for need in needs} == {None, "claimed", "written"}
+    assert {run.killed_after is None for run in runs} == {run.ends_after is None for run in runs} == {True, False}
     assert any(script.weighs for plan in plans for script in plan.scripts)
     assert any(plan.continues_after for plan in plans)
 
@@ -138,3 +151,69 @@ def test_the_oracle_notices_an_answer_that_nobody_gave_or_that_was_lost() -> Non
     answers._outcomes.clear()
     answers.told(expired.model_copy(update={"status": QuestionStatus.RESOLVED, "answers": {"where": "production"}}))
     assert wrong[-1] == "a question was answered with what nobody said who may"
+
+
+YES, NO = Answered(1.0, "staging"), Answered(2.0, "production")
+
+
+def _ran(holder: str, *needs: Needed, **more: float) -> tuple[list[str], list[str]]:
+    """How the interactions of a run ended, and what its program read; and what was wrong."""
+    plan = Plan(seed=0, tool="plain", asked=(), runs=(Ran(0.0, holder, needs, **more),), calm=True)
+    history = acted_out(plan)
+    said = [note.partition("run0:")[2] for note in history.notes if "has ended: " in note or "LINE of" in note]
+    return said, history.violations
+
+
+@pytest.mark.parametrize("holder", ["worker", "client"])
+def test_of_answers_to_a_program_the_first_that_can_count_is_read_once(holder: str) -> None:
+    flawed = tuple(Answered(0.5, "production", flaw) for flaw in RUN_FLAWS)
+    needs = (Needed(60.0, (*flawed, YES, NO), takers=2), Needed(60.0, (NO,)), Needed(60.0, flawed))
+    assert _ran(holder, *needs) == (
+        [
+            "input-0: staging",
+            "input-0 has ended: resolved (None)",
+            "input-1: production",
+            "input-1 has ended: resolved (None)",
+            "input-2 has ended: expired (None)",
+        ],
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("holder", "need", "more", "ended"),
+    [
+        ("worker", Needed(60.0, (YES,), dies="claimed"), {}, ["cancelled (write: unknown)"]),
+        ("client", Needed(60.0, (YES,), dies="claimed"), {}, ["cancelled (write: unknown)"]),
+        ("worker", Needed(60.0, (YES,), dies="written"), {}, ["staging", "cancelled (write: unknown)"]),
+        ("client", Needed(60.0, (YES,), dies="written"), {}, ["staging", "cancelled (write: unknown)"]),
+        ("worker", Needed(60.0, (YES,)), {"killed_after": 0.5}, ["cancelled (run: not active)"]),
+        ("client", Needed(60.0, (YES,)), {"killed_after": 0.5}, ["cancelled (run: not active)"]),
+        ("worker", Needed(60.0, (NO,)), {"ends_after": 0.5}, ["cancelled (the call that asked has ended)"]),
+        ("client", Needed(60.0, (NO,)), {"ends_after": 0.5}, ["cancelled (run: not active)"]),
+        ("host", Needed(60.0, (YES, NO)), {}, ["resolved (None)"]),
+    ],
+)
+def test_what_becomes_of_a_line_whose_holder_dies(
+    holder: str, need: Needed, more: dict[str, float], ended: list[str]
+) -> None:
+    said, wrong = _ran(holder, need, **more)
+    assert ([each.partition("ended: ")[2] or each.partition(": ")[2] for each in said], wrong) == (ended, [])
+
+
+def test_the_oracle_notices_a_line_that_is_given_away_twice_or_called_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def given_to_all(connection: Connection, wish: LineClaim) -> ClaimedLine:
+        claimed = await claim(connection, wish)
+        return claimed if claimed.text else ClaimedLine(text="staging\n")
+
+    async def called_read(connection: Connection, asked: LineQuestion) -> LineReport:
+        return (await close(connection, asked)).model_copy(update={"state": LineState.WRITTEN})
+
+    claim, close = runs.claim, runs.close
+    with monkeypatch.context() as patch:
+        patch.setattr("ledger.runs.claim", given_to_all)
+        assert "an answer was written to a program twice" in _ran("client", Needed(60.0, (YES,), takers=2))[1]
+    with monkeypatch.context() as patch:
+        patch.setattr("ledger.runs.close", called_read)
+        said, wrong = _ran("client", Needed(60.0, (YES,)), killed_after=0.5)
+    assert "an interaction is resolved whose line nobody has read" in wrong, said

@@ -27,6 +27,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._virtual = 0.0
         self.conditions: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         """What is waited for: looked at whenever anything may have changed."""
+        self._lost: list[asyncio.Future[None]] = []
+        """What is waited for in vain, kept: what nobody keeps is thrown away, which goes on in it once more."""
         self.io = 0
         """How many are waiting for something real: a database over a socket."""
         self._waker = _Waker(self)
@@ -38,6 +40,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def advance(self, seconds: float) -> None:
         self._virtual += seconds
+
+    async def never(self) -> None:
+        """Wait for what never comes."""
+        self._lost.append(self.create_future())
+        await self._lost[-1]
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         """Wait until something has come true."""

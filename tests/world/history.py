@@ -34,11 +34,12 @@ from assent.payload import sha256
 from assent.settings import Settings
 from assent.types import Surface
 from ledger import Ledger
-from tests.world import clock, plans
+from tests.world import clock, pipes, plans
 from tests.world.clock import VirtualLoop
 from tests.world.database import open_sqlite
 from tests.world.oracle import Oracle
 from tests.world.outside import Outside
+from tests.world.pipes import Pipe
 from tests.world.plans import Blow, Fault, Plan
 from tests.world.processes import Process
 from tests.world.seen import Client, Elsewhere, pretended
@@ -166,12 +167,15 @@ class History:
             self._tools.append(self._tools_worker(f"tools {number}", wrong_by))
         self.temporal.processes[names.TOOLS_QUEUE] = self._tools
         self.temporal.processes[names.APPROVALS_QUEUE] = [self._approvals_worker()]
+        self.temporal.processes[names.OUTBOUND_QUEUE] = self.temporal.processes[names.APPROVALS_QUEUE]
         await self.transaction(
             self.ledger.publish, [tool.manifest for tool in self._registry.tools.values()], clock.now()
         )
         self.approvals += [f"a{number}" for number in range(len(self.plan.asked))]
         for number, asked in enumerate(self.plan.asked):
             self.spawn(self._ask(number, asked))
+        for number, ran in enumerate(self.plan.runs):
+            self.spawn(Pipe(self, f"run{number}", ran, PEOPLE["me"], WHERE).live())
         for number, questioned in enumerate(self.plan.questions):
             self.spawn(self._question(f"q{number}", questioned))
         for fault in self.plan.faults:
@@ -213,6 +217,11 @@ class History:
         workflow_id = names.question_workflow(question_id)
         self.oracle.questions.ask(question_id, asked, clock.now() + ttl)
         self.temporal.start(names.QUESTION, core_questions.Asked(request=request), workflow_id)
+        self.meddle_with(question_id, asked)
+
+    def meddle_with(self, question_id: str, asked: plans.Questioned | plans.Needed) -> None:
+        """Answer what was just asked, withdraw it, and do to its workflow what an operator may."""
+        workflow_id = names.question_workflow(question_id)
         for place, said in enumerate(asked.answers):
             self.spawn(self._answer(question_id, said, f"answer-{place}"))
         if asked.cancelled_after is not None:
@@ -233,12 +242,13 @@ class History:
         """What a person says, perhaps several times; it is received when it was sent first."""
         await asyncio.sleep(said.after)
         answer = Answer(
-            question_id=question_id,
+            question_id=question_id if said.flaw != "another run" else f"another-{question_id}",
             questions_sha256=_SHOWN if said.flaw != "wrong hash" else sha256("something else"),
             answers={"where": said.says if said.flaw != "no option" else "the moon"},
             actor=PEOPLE["you" if said.flaw == "outsider" else "me"],
             event_id=event_id,
             received_at=clock.now(),
+            proof="feishu-token" if said.flaw == "unsigned" else "feishu-signature",
         )
         workflow_id = names.question_workflow(question_id)
         for time in range(said.times):
@@ -291,6 +301,7 @@ class History:
         weighing = WeighingActivities(ledger, planner, None)
         for each in (own, weighing, reviews, QuestionActivities(ledger, settings, None)):
             process.serve(each)
+        pipes.served_by(self, process)
         return process
 
     async def _strike(self, fault: Fault) -> None:

@@ -15,6 +15,7 @@ from assent.contracts.outcome import Outcome
 from assent.contracts.ruling import Ruled, Ruling, RulingKind, Settlement
 from tests.world import clock
 from tests.world.answers import Answers
+from tests.world.lines import Lines
 from tests.world.outside import Execution
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Oracle:
         self._history, self._looking = history, looking
         self.violations: list[str] = []
         self.questions = Answers(history, looking, self.wrong)
+        self.lines = Lines(history, looking, self.wrong)
         self.rulings: dict[str, Ruling] = {}
         """What operators said."""
         self._told: dict[str, tuple[str, float]] = {}
@@ -116,10 +118,17 @@ class Oracle:
             self._hear(value)
         if kind == names.QUESTION:
             self.questions.told(value)
+            self.lines.told(value)
 
     def refused(self, approval_id: str, error: ApplicationError) -> None:
         """It never became an approval."""
         self._history.note(f"REFUSED {approval_id}: {error.message}")
+        if approval_id.startswith(names.question_workflow("")):
+            question_id = approval_id.removeprefix(names.question_workflow(""))
+            self.questions.refuse(question_id)
+            if not self.lines.refuse(question_id):
+                self.wrong(f"a question was refused: {error.message}")
+            return
         self._refused.add(approval_id)
         if error.type != "ConversationBusy":
             self.wrong(f"refused: {error.type}")
@@ -166,7 +175,9 @@ class Oracle:
                 self.wrong("an outcome was changed")
             if text is not None:
                 self._hear(Outcome.model_validate_json(text))
-        self.questions.look()
+        self.lines.look()
+        for outcome in self.questions.look():
+            self.lines.told(outcome)
         counted = "SELECT (SELECT count(*) FROM settlements), (SELECT count(*) FROM claims WHERE answer IS NOT NULL)"
         seen = self._looking.execute(counted).fetchone()
         if seen == self._seen:
@@ -234,6 +245,7 @@ class Oracle:
         """Everyone was answered, nothing is left open, and the audit is whole."""
         await self.look()
         self.questions.at_the_end()
+        self.lines.at_the_end()
         for approval_id in self._history.asked_for:
             ends = approval_id not in self._history.terminated and approval_id not in self._refused
             if ends and approval_id not in self._told:

@@ -103,7 +103,7 @@ class Answered:
     after: float
     says: str = "staging"
     flaw: str | None = None
-    """Why it cannot count: `wrong hash`, `outsider` or `no option`; None: it can."""
+    """Why it cannot count, one of FLAWS, or of RUN_FLAWS where a run asks; None: it can."""
     times: int = 1
     """How often the same is sent."""
 
@@ -113,6 +113,7 @@ class Answered:
 
 
 FLAWS = ("wrong hash", "outsider", "no option")
+RUN_FLAWS = (*FLAWS, "another run", "unsigned")
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,42 @@ class Questioned:
     def is_left_alone(self) -> bool:
         """Whether nobody meddles with it but by answering."""
         return self.cancelled_after is self.reset_after is self.terminated_after is None
+
+
+@dataclass(frozen=True)
+class Needed:
+    """What a program asks at a prompt: where to?"""
+
+    ttl: float
+    answers: tuple[Answered, ...] = ()
+    cancelled_after: float | None = None
+    reset_after: float | None = None
+    terminated_after: float | None = None
+    dies: str | None = None
+    """Where whoever holds the pipe dies: as soon as the line is `claimed`, or once it is `written`."""
+    takers: int = 1
+    """How many would fetch the line over HTTP."""
+
+    @property
+    def is_left_alone(self) -> bool:
+        return False
+
+
+HOLDERS = ("worker", "client", "host")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One run of a program that asks one thing after the other."""
+
+    at: float
+    holder: str
+    """Who holds the pipe to it: one of HOLDERS."""
+    needs: tuple[Needed, ...]
+    killed_after: float | None = None
+    """When whoever holds the pipe is killed."""
+    ends_after: float | None = None
+    """When the program ends, whatever it waits for."""
 
 
 class Blow(StrEnum):
@@ -178,6 +215,7 @@ class Plan:
     faults: tuple[Fault, ...] = ()
     said: tuple[Said, ...] = ()
     questions: tuple[Questioned, ...] = ()
+    runs: tuple[Ran, ...] = ()
     wrong_clocks: tuple[float, ...] = (0.0, 0.0)
     """By how much the clock of each tools worker is wrong."""
     continues_after: int = 0
@@ -190,7 +228,7 @@ class Plan:
 
     def smaller(self) -> Iterator[Plan]:
         """The plans with one thing less."""
-        for name in ("faults", "said", "asked", "questions", "looks", "scripts"):
+        for name in ("faults", "said", "asked", "questions", "runs", "looks", "scripts"):
             things = getattr(self, name)
             for place in range(len(things)):
                 if name != "asked" or len(things) > 1:
@@ -205,7 +243,7 @@ class Plan:
     def __str__(self) -> str:
         lines = [f"Plan(seed={self.seed}, tool={self.tool!r}, calm={self.calm}, sweeps={self.sweeps},"]
         lines.append(f"    continues_after={self.continues_after},")
-        for name in ("asked", "scripts", "looks", "faults", "said", "questions"):
+        for name in ("asked", "scripts", "looks", "faults", "said", "questions", "runs"):
             things = "".join(f"\n        {thing!r}," for thing in getattr(self, name))
             lines.append(f"    {name}=({things}\n    )," if things else f"    {name}=(),")
         return "\n".join([*lines, f"    wrong_clocks={self.wrong_clocks!r})"])
@@ -216,7 +254,7 @@ def drawn(seed: int) -> Plan:
     draw = random.Random(seed)
     kind = draw.choice(list(KINDS.values()))
     asked = tuple(_asked(draw) for _ in range(draw.choices((1, 2, 3), (3, 4, 2))[0]))
-    curious = random.Random(f"{seed}/questions")
+    curious, prompting = random.Random(f"{seed}/questions"), random.Random(f"{seed}/runs")
     words, weights = ("retry", "truth", "executed", "not_executed"), (8, 2, 1, 1)
     return Plan(
         seed=seed,
@@ -227,6 +265,7 @@ def drawn(seed: int) -> Plan:
         faults=tuple(_fault(draw, len(asked)) for _ in range(draw.choices((0, 1, 2, 3, 5), (3, 5, 5, 3, 1))[0])),
         said=tuple(Said(_soon(draw), word) for word in draw.choices(words, weights, k=draw.randint(0, 4))),
         questions=tuple(_questioned(curious) for _ in range(curious.choice((0, 0, 1, 2)))),
+        runs=tuple(_ran(prompting) for _ in range(prompting.choice((0, 0, 1, 2)))),
         wrong_clocks=tuple(draw.choice((0.0, 0.0, 7200.0, -7200.0, draw.uniform(-30, 30))) for _ in range(2)),
         continues_after=draw.choice((0, 0, 0, 3, 6)),
         sweeps=draw.random() < 0.8,
@@ -253,18 +292,41 @@ def _asked(draw: random.Random) -> Asked:
 def _questioned(draw: random.Random) -> Questioned:
     """Mostly answered, at times by several at once and near the deadline."""
     ttl = draw.choice((5.0, 60.0, 600.0))
+    answers = _answers(draw, ttl, FLAWS, draw.randint(0, 4))
+    after = (draw.choice((None, None, None, draw.uniform(0, 1.1 * ttl), draw.uniform(0, 3))) for _ in range(3))
+    return Questioned(draw.uniform(0, 300), ttl, answers, *after)
+
+
+def _answers(draw: random.Random, ttl: float, flaws: tuple[str, ...], count: int) -> tuple[Answered, ...]:
     near = (0.1, draw.uniform(0, 5), draw.uniform(0, 1.2 * ttl), ttl + draw.uniform(-1, 2))
-    answers = (
+    return tuple(
         Answered(
             draw.choice(near),
             draw.choice(("staging", "production")),
-            draw.choice((None, None, *FLAWS)),
+            draw.choice((None, None, *flaws)),
             draw.choice((1, 1, 3)),
         )
-        for _ in range(draw.randint(0, 4))
+        for _ in range(count)
     )
-    after = (draw.choice((None, None, None, draw.uniform(0, 1.1 * ttl), draw.uniform(0, 3))) for _ in range(3))
-    return Questioned(draw.uniform(0, 300), ttl, tuple(answers), *after)
+
+
+def _ran(draw: random.Random) -> Ran:
+    needs = tuple(_needed(draw) for _ in range(draw.randint(1, 3)))
+    when = (draw.choice((None, None, None, draw.uniform(0, 10), draw.uniform(0, 100))) for _ in range(2))
+    return Ran(draw.uniform(0, 300), draw.choice(("worker", "worker", "client", "client", "host")), needs, *when)
+
+
+def _needed(draw: random.Random) -> Needed:
+    """Mostly answered at once, so that there is a line to be lost."""
+    ttl = draw.choice((5.0, 60.0, 300.0))
+    answers = _answers(draw, ttl, RUN_FLAWS, draw.randint(0, 3))
+    if draw.random() < 0.7:
+        answers = (Answered(draw.uniform(0, 2), draw.choice(("staging", "production"))), *answers)
+    withdrawn, reset, ended = (
+        draw.choice((*(None,) * 7, draw.uniform(0, 1.1 * ttl), draw.uniform(0, 3))) for _ in range(3)
+    )
+    dies = draw.choice((None, None, None, "claimed", "written"))
+    return Needed(ttl, answers, withdrawn, reset, ended, dies, takers=draw.choice((1, 1, 2)))
 
 
 def _script(draw: random.Random, kind: Kind) -> Script:

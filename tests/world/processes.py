@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from ledger import Ledger, OutOfReach
 from tests.world import clock
+from tests.world.clock import VirtualLoop
 
 if TYPE_CHECKING:
     from tests.world.history import History
@@ -63,7 +64,9 @@ class Process:
 
 async def never() -> None:
     """Whoever waits here was killed."""
-    await asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualLoop)
+    await loop.never()
 
 
 class _Reach:

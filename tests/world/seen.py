@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from types import SimpleNamespace
@@ -61,6 +61,7 @@ def _of_workflow() -> SimpleNamespace:
         task_queue: str | None = None,
         start_to_close_timeout: timedelta | None = None,
         schedule_to_close_timeout: timedelta | None = None,
+        schedule_to_start_timeout: timedelta | None = None,
         heartbeat_timeout: timedelta | None = None,
         retry_policy: RetryPolicy | None = None,
         **_: Any,
@@ -69,6 +70,7 @@ def _of_workflow() -> SimpleNamespace:
         options = Options(
             start_to_close=start_to_close_timeout or schedule_to_close_timeout or _FOREVER,
             schedule_to_close=schedule_to_close_timeout or _FOREVER,
+            schedule_to_start=schedule_to_start_timeout or _FOREVER,
             heartbeat=heartbeat_timeout,
             retry=retry_policy or RetryPolicy(),
         )
@@ -205,15 +207,17 @@ class Client:
         *,
         id: str,
         start_signal: str | None = None,
+        start_signal_args: Sequence[Any] = (),
         id_reuse_policy: WorkflowIDReusePolicy = WorkflowIDReusePolicy.ALLOW_DUPLICATE,
         **_: Any,
     ) -> None:
         await asyncio.sleep(self._history.latency())
         temporal = self._history.temporal
         run = temporal.runs.get(id)
-        if run is not None and id_reuse_policy is WorkflowIDReusePolicy.REJECT_DUPLICATE:
+        is_there = run is not None and run.is_open and start_signal is not None
+        if run is not None and not is_there and id_reuse_policy is WorkflowIDReusePolicy.REJECT_DUPLICATE:
             raise WorkflowAlreadyStartedError(id, kind)
         if run is None or not run.is_open:
             temporal.start(kind, argument, id)
         if start_signal is not None:
-            temporal.signal(id, start_signal)
+            temporal.signal(id, start_signal, *start_signal_args)

@@ -211,7 +211,7 @@ class Temporal:
                 why: BaseException = error
                 is_final = error.non_retryable
             except ActivityTimeout as error:
-                why, is_final = error, error.type is TimeoutType.SCHEDULE_TO_CLOSE
+                why, is_final = error, error.type in (TimeoutType.SCHEDULE_TO_CLOSE, TimeoutType.SCHEDULE_TO_START)
             except Exception as error:
                 why, is_final = ApplicationError(str(error), type=type(error).__name__), False
             too_late = clock.now() + pause >= scheduled + options.schedule_to_close
@@ -226,6 +226,7 @@ class Temporal:
 class Options:
     start_to_close: timedelta
     schedule_to_close: timedelta
+    schedule_to_start: timedelta
     heartbeat: timedelta | None
     retry: RetryPolicy
 
@@ -266,7 +267,8 @@ class _Attempt:
     async def made(self) -> Any:
         loop, options = asyncio.get_running_loop(), self._options
         last = (self._scheduled + options.schedule_to_close - clock.EPOCH).total_seconds()
-        process = await self._taken(last)
+        taken_by = loop.time() + options.schedule_to_start.total_seconds()
+        process = await self._taken(last, taken_by)
         started = self._beat = loop.time()
         env = self._environment(process)
         loop.create_task(self._work(process, env), context=process.context.copy())
@@ -283,7 +285,7 @@ class _Attempt:
             await asyncio.wait({self._reported}, timeout=when - loop.time())
         return self._reported.result()
 
-    async def _taken(self, last: float) -> Process:
+    async def _taken(self, last: float, taken_by: float) -> Process:
         """The process that takes it; one that is stopped may have taken it just before."""
         loop, history = asyncio.get_running_loop(), self._temporal.history
         while True:
@@ -298,6 +300,9 @@ class _Attempt:
                 return history.random.choice(there)
             if loop.time() >= last:
                 kind = TimeoutType.SCHEDULE_TO_CLOSE
+                raise ActivityTimeout(str(kind), type=kind, last_heartbeat_details=[])
+            if loop.time() >= taken_by:
+                kind = TimeoutType.SCHEDULE_TO_START
                 raise ActivityTimeout(str(kind), type=kind, last_heartbeat_details=[])
             await asyncio.sleep(min(1.0, last - loop.time()))
 

@@ -167,7 +167,7 @@ async def test_what_http_fails_to_carry_costs_no_line_and_writes_none_twice(
 
 async def test_a_program_that_reads_no_more_is_asked_nothing_more(tmp_path: Path) -> None:
     runs, counter = FailingRuns(), tmp_path / "read"
-    text = MANY.replace("IFS= read", "exec 0<&-; IFS= read").replace("|| exit 3", "") + "exit 6\n"
+    text = MANY.replace("while", "exec 0<&-; while", 1).replace("|| exit 3", "") + "exit 6\n"
     process = await ProgramProcess.start(["sh", str(script(tmp_path, text)), str(counter), "3"], own_group=False)
     assert await OwnRun(runs, "r", process, NewProgress(requester=ME)).end() == 6
     assert len(runs.asked) <= 1

@@ -13,6 +13,7 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import activities.resolving
@@ -20,6 +21,7 @@ import activities.tools
 import ledger.approvals
 import ledger.pins
 import ledger.shared_files
+import workflows.approval
 from activities.feishu.client import Feishu
 from activities.opened_files import OpenedFiles
 from assent.programs.process import ProgramProcess
@@ -121,6 +123,8 @@ def main() -> None:
     step = {**STEPS, **RUN_STEPS}[name]
     if step.kind == kind:
         arm(step, once)
+    # What it fetched when it died is fetched again after this long, not after the minutes that a large file may take.
+    workflows.approval._FETCHING = timedelta(seconds=15)
     sys.argv = [f"workers.{kind}"]
     runpy.run_module(f"workers.{kind}", run_name="__main__")
 

@@ -10,11 +10,21 @@ WAITING = (
     "processes/test_faults",
     "processes/test_deployment",
     "processes/test_deaths",
+    "processes/test_certainty",
+    "workers/test_api_contract",
+    "processes/test_restarts",
     "processes/test_dev",
+    "processes/test_dev_pages",
+    "processes/test_file_deaths",
+    "processes/test_programs",
     "browser/test_temporal_ui",
+    "workflows/test_endings",
+    "workflows/test_bundles",
+    "workflows/test_reviews",
+    "assent/test_http_probe",
 )
 """Modules whose tests wait for heartbeats, deadlines and servers, the longest first."""
-_SHARING = ("processes/test_deployment",)
+_SHARING = ("processes/test_deployment", "processes/test_dev_pages")
 """Those of them whose tests share what takes long to build: they stay together."""
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import timedelta
 
 from temporalio import workflow
-from temporalio.exceptions import FailureError
+from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
 
 with workflow.unsafe.imports_passed_through():
     from assent import names
@@ -26,3 +27,14 @@ class AnnouncingWorkflow:
             await take(ANNOUNCE, announcement, OUTBOUND, within=_FOR, retry=RARELY)
         except FailureError as error:
             workflow.logger.warning("the outcome of %s was not taken: %s", announcement.record, error)
+
+
+async def announce(announcement: Announcement) -> None:
+    """See to it that whoever asked is told; that it may take days is not the concern of what has ended."""
+    with contextlib.suppress(WorkflowAlreadyStartedError):  # a reset: it was announced before
+        await workflow.start_child_workflow(
+            names.ANNOUNCING,
+            announcement,
+            id=names.announcing_workflow(announcement.record),
+            parent_close_policy=workflow.ParentClosePolicy.ABANDON,
+        )

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from assent import core, names, sizes
@@ -27,6 +27,7 @@ with workflow.unsafe.imports_passed_through():
     from assent.steps import PREPARE, RECORD, RELEASE, REMEMBER, RESOLVE
     from assent.temporal import search
     from workflows import calls
+    from workflows.announcing import announce
     from workflows.asking import show_asking
     from workflows.bundle_member import BundleMember
     from workflows.deliveries import Deliveries
@@ -294,19 +295,9 @@ class ApprovalWorkflow:
         await self._bundle.told()
 
     async def _announce(self, outcome: Outcome) -> None:
-        """Tell whoever asked to be told; that it may take days is not the approval's concern."""
-        if self._request.callback_url is None:
-            return
-        announcement = Announcement(
-            url=self._request.callback_url, outcome=outcome, ended_at=workflow.now(), asked_by=self._request.asked_by
-        )
-        with contextlib.suppress(WorkflowAlreadyStartedError):  # a reset: it was announced before
-            await workflow.start_child_workflow(
-                names.ANNOUNCING,
-                announcement,
-                id=names.announcing_workflow(outcome.approval_id),
-                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-            )
+        url, asked_by = self._request.callback_url, self._request.asked_by
+        if url is not None:
+            await announce(Announcement(url=url, outcome=outcome, ended_at=workflow.now(), asked_by=asked_by))
 
     # What people and other workflows say
 

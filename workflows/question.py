@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlreadyStartedError
+from temporalio.exceptions import ApplicationError, FailureError
 
 with workflow.unsafe.imports_passed_through():
     from assent import names, sizes
@@ -49,6 +49,7 @@ with workflow.unsafe.imports_passed_through():
         WRITE_LINE,
     )
     from assent.temporal import search
+    from workflows.announcing import announce
     from workflows.details import question_page
     from workflows.reading import read
     from workflows.steps import HERE, LOCAL, ONCE, OUTBOUND, take, uncancelled
@@ -311,13 +312,7 @@ class QuestionWorkflow:
             ended_at=workflow.now(),
             asked_by=self._request.asked_by,
         )
-        with contextlib.suppress(WorkflowAlreadyStartedError):  # a reset: it was announced before
-            await workflow.start_child_workflow(
-                names.ANNOUNCING,
-                announcement,
-                id=names.announcing_workflow(announcement.record),
-                parent_close_policy=workflow.ParentClosePolicy.ABANDON,
-            )
+        await announce(announcement)
 
     # What people say
 

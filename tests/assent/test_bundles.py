@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +12,7 @@ from assent import ApprovalConflict, Assent, ConversationBusy, InvalidRequest, N
 from tests.conftest import ME
 from tests.support.simulated_feishu import served
 from tests.support.tools import marks
-from tests.support.web import Web, web_of_its_own
-
-
-@pytest.fixture(scope="module")
-async def web(
-    tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[Web]:
-    async with web_of_its_own(temporal_address, next(namespaces), tmp_path_factory.mktemp("remote")) as web:
-        yield web
-
-
-@pytest.fixture(params=["temporal", "http"])
-async def gate(request: pytest.FixtureRequest, web: Web) -> AsyncIterator[Assent]:
-    if request.param == "temporal":
-        yield web.service.gate
-    else:
-        async with web.gate() as remote:
-            yield remote
+from tests.support.web import Web
 
 
 def call(path: Path, tool: str = "mark", **more: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -36,26 +36,8 @@ from tests.support import servers
 from tests.support.simulated_feishu import served
 from tests.support.tools import marks
 from tests.support.waiting import until
-from tests.support.web import Web, web_of_its_own, write_tokens
+from tests.support.web import Web, write_tokens
 from workers.api import create_app
-
-
-@pytest.fixture(scope="module")
-async def web(
-    tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[Web]:
-    async with web_of_its_own(temporal_address, next(namespaces), tmp_path_factory.mktemp("remote")) as web:
-        yield web
-
-
-@pytest.fixture(params=["temporal", "http"])
-async def gate(request: pytest.FixtureRequest, web: Web) -> AsyncIterator[Assent]:
-    """The client, through either door."""
-    if request.param == "temporal":
-        yield web.service.gate
-    else:
-        async with web.gate() as remote:
-            yield remote
 
 
 async def asked(gate: Assent, path: Path, tool: str = "mark", **fields: object) -> ApprovalHandle:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,7 @@ from tests.conftest import ME, OPERATOR
 from tests.support import servers
 from tests.support.simulated_feishu import served
 from tests.support.waiting import until
-from tests.support.web import Web, web_of_its_own
-
-
-@pytest.fixture(scope="module")
-async def web(
-    tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[Web]:
-    async with web_of_its_own(temporal_address, next(namespaces), tmp_path_factory.mktemp("remote")) as web:
-        yield web
+from tests.support.web import Web
 
 
 @pytest.fixture(params=["temporal", "http"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ from assent import ApprovalHandle, names
 from assent.contracts.ruling import Ruling
 from assent.tools.definition import registry
 from assent.types import RulingKind, RulingRefused
-from tests.conftest import ME, OPERATOR, Service, accepted, new_database, open_service
+from tests.conftest import ME, OPERATOR, Service, accepted, open_service
 from tests.support import servers
 from tests.support.stepped_clock import SteppedClock
 from tests.support.tools import marks
@@ -24,18 +24,6 @@ from tests.support.waiting import until
 from tests.support.worker_processes import Call, WorkerProcesses
 from workers.approvals import approvals_worker
 from workers.tools import tool_workers
-
-
-@pytest.fixture
-async def processes(
-    request: pytest.FixtureRequest, tmp_path: Path, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[WorkerProcesses]:
-    client = await servers.connect(temporal_address, next(namespaces))
-    async with AsyncExitStack() as stack:
-        service = await open_service(stack, client, await new_database(request.param, tmp_path), workers=False)
-        processes = WorkerProcesses(service, temporal_address, tmp_path)
-        stack.push_async_callback(processes.close)
-        yield processes
 
 
 async def asked(service: Service, tool: str, arguments: dict[str, Any], **more: Any) -> ApprovalHandle:

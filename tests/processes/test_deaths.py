@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -17,18 +16,6 @@ from tests.support import servers
 from tests.support.tools import marks
 from tests.support.waiting import until
 from tests.support.worker_processes import Call, Proxy, WorkerProcesses
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def processes(
-    request: pytest.FixtureRequest, tmp_path: Path, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[WorkerProcesses]:
-    client = await servers.connect(temporal_address, next(namespaces))
-    async with AsyncExitStack() as stack:
-        service = await open_service(stack, client, await new_database(request.param, tmp_path), workers=False)
-        processes = WorkerProcesses(service, temporal_address, tmp_path)
-        stack.push_async_callback(processes.close)
-        yield processes
 
 
 @pytest.fixture

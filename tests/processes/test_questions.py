@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +10,12 @@ import pytest
 
 from assent import ApprovalHandle, QuestionHandle, names
 from assent.types import AskedQuestion
-from tests.conftest import ME, new_database, open_service
-from tests.support import servers
+from tests.conftest import ME
 from tests.support.programs import MANY, lines, script
 from tests.support.questions import WHERE
 from tests.support.tools import marks
 from tests.support.waiting import until
 from tests.support.worker_processes import WorkerProcesses
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def processes(
-    request: pytest.FixtureRequest, tmp_path: Path, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[WorkerProcesses]:
-    client = await servers.connect(temporal_address, next(namespaces))
-    async with AsyncExitStack() as stack:
-        service = await open_service(stack, client, await new_database(request.param, tmp_path), workers=False)
-        processes = WorkerProcesses(service, temporal_address, tmp_path)
-        stack.push_async_callback(processes.close)
-        yield processes
 
 
 async def answer(question: QuestionHandle, answers: dict[str, Any]) -> str:

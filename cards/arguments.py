@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from assent.contracts.manifest import Risk
 from assent.contracts.plan import Plan
 from assent.masking import MASK
 from assent.payload import argument_values, payload_files
+from assent.reading import written
 from assent.safe import markdown as escaped
 from assent.safe import one_line, shortened, visible
 from cards.elements import Element, div, markdown, panel, row, tags, to_json, weight
@@ -26,9 +26,6 @@ _BEGINNING, _END = 240, 160
 _NAMES_BYTES = 1000
 """Room for the names of what a card could not hold, in one language."""
 _NAMES_LISTED = 12
-_LIKE_ANOTHER_VALUE = re.compile(r'true|false|null|-?[0-9][0-9.eE+-]*|".*|', re.DOTALL)
-"""Strings that without quotation marks would look like a number, a constant or nothing at all."""
-_DECIMAL = re.compile(r"[+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?")
 
 
 class Ends(NamedTuple):
@@ -105,20 +102,6 @@ def _ends(text: str) -> Ends:
     if between == 0:
         return Ends(visible(text), 0, "")
     return Ends(visible(text[:_BEGINNING]), between, visible(text[-_END:]))
-
-
-def written(value: Any, *, is_decimal: bool = False) -> str:
-    """A value as text: strings as they are, unless that could be misread, everything else as JSON.
-
-    is_decimal: whether a text of digits can be nothing but a decimal number.
-    """
-    if isinstance(value, str):
-        if is_decimal and _DECIMAL.fullmatch(value):
-            return value
-        misread = _LIKE_ANOTHER_VALUE.fullmatch(value) or ("\n" not in value and value != value.strip())
-        return json.dumps(value, ensure_ascii=False) if misread else value
-    laid_out, compact = (json.dumps(value, ensure_ascii=False, indent=indent) for indent in (2, None))
-    return laid_out if len(laid_out) <= 3 * len(compact) + 200 else compact  # depth is mostly indentation
 
 
 def fit(

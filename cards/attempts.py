@@ -6,9 +6,9 @@ import json
 from typing import NamedTuple
 
 from assent.contracts.review import Examined, FrozenCall, LateResult, SeenAttempt
+from assent.reading import written
 from assent.safe import markdown as escaped
 from assent.safe import one_line, shortened
-from cards.arguments import written
 from cards.elements import Element, box, div, local_time, markdown, panel, row
 from cards.paragraphs import reason, said
 from cards.wording import Wording

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from assent.contracts.manifest import Risk
 from assent.payload import short_hash
 from assent.safe import markdown as escaped
@@ -16,7 +14,7 @@ from cards.elements import NO_ROOM, Element, Room, box, div, link, markdown, pan
 from cards.endings import ending, state_of
 from cards.files import files_of
 from cards.framing import Filled, Style, details, filled, folded_details, framed, headed
-from cards.headline import cut, headline
+from cards.headline import headline
 from cards.hiding import hidden
 from cards.paragraphs import paragraph
 from cards.people import (
@@ -29,12 +27,12 @@ from cards.people import (
 from cards.safe import web_address
 from cards.settled import STYLES
 from cards.showing import Showing
+from cards.ways import agent_runs, command_row
 from cards.wording import Both, Wording
 
 _DESCRIPTION_BYTES = 1200
 _REASON_BYTES = 2400
 _WARNINGS_BYTES = 2400
-_ARGUMENT_CHARACTERS, _COMMAND_CHARACTERS = 200, 2000
 
 _PENDING = {
     Risk.LOW: Style("blue", "blue", "approval_outlined"),
@@ -116,7 +114,7 @@ class _Draft:
         """The whole card with these arguments."""
         state = self._say(f"state.{self._state}")
         head = self._headline
-        call, about = cut(head.call, 120), head.about
+        call, about = head.call, head.about
         risk = self._showing.plan.risk
         if self._pending:
             title, preview = self._titles()
@@ -138,12 +136,12 @@ class _Draft:
         may_approve = self._readable(fitted)
         return [
             *self._warned(),
-            *self._agent_runs(),
+            *agent_runs(plan, say),
             *self._twin(),
             *([*edited(plan.edit, plan, "line.edited", say), {"tag": "hr"}] if plan.edit else []),
             *self._description.elements,
             *self._request(),
-            *self._command(),
+            *command_row(plan, say),
             *self._listed(fitted),
             *files_of(plan, say, with_previews=True),
             *self._notice(fitted),
@@ -154,13 +152,6 @@ class _Draft:
             *controls(plan, self._headline.call, say, may_approve=may_approve, editing=self._editing()),
             delegation(plan, say, details(plan, say)),
         ]
-
-    def _command(self) -> list[Element]:
-        """The argument vector, where a program would run, quoted so that it is clear where each argument ends."""
-        vector = self._showing.plan.presentation.command
-        values = {each.name: each.text for each in self.arguments}
-        shown = [shortened(one_line(argument.format(**values)), _ARGUMENT_CHARACTERS) for argument in vector]
-        return [row(self._say("run.command"), div(shortened(shlex.join(shown), _COMMAND_CHARACTERS)))] if shown else []
 
     def _warned(self) -> list[Element]:
         """What whoever decides should know of these arguments, before anything else."""
@@ -194,11 +185,6 @@ class _Draft:
             *self._notice(fitted),
             folded_details(self._showing.plan, self._say),
         ]
-
-    def _agent_runs(self) -> list[Element]:
-        """That nothing runs here, and what therefore cannot be promised."""
-        runs = self._showing.plan.is_consent_only
-        return [box([markdown(self._say("line.agent_runs"))], "wathet-50")] if runs else []
 
     def _twin(self) -> list[Element]:
         """That the very same call is frozen, and what that means for this one."""

@@ -19,13 +19,14 @@ from cards.elements import Element, box, div, in_a_row, markdown, panel, row, ta
 from cards.endings import ending, state_of
 from cards.files import files_of
 from cards.framing import MOST_BYTES, MOST_TAGS, Style, framed, headed
-from cards.headline import cut, headline
+from cards.headline import CALL_CHARACTERS, cut, headline
 from cards.hiding import hidden
 from cards.paragraphs import paragraph
 from cards.people import approvers_row, deadline_row, first, named, requester_rows
 from cards.safe import fitting
 from cards.showing import Showing
 from cards.spans import span
+from cards.ways import agent_runs, command_row
 from cards.wording import Both, Wording
 
 _DESCRIPTION_BYTES = 600
@@ -33,7 +34,6 @@ _WARNINGS_BYTES = 2400
 _REASON_BYTES = 2400
 MOST_TOGETHER = 10
 """How many calls share a card: more of them nobody reads as one."""
-_CALL_CHARACTERS = 160
 _MOST_NAMED = 3
 _RULE_BYTES = 100
 _PROGRESS_BYTES = 800
@@ -157,7 +157,7 @@ class _Draft:
         if len(self._calls) == 1:
             head = headline(self._calls[0].showing.plan)
             title = say("card.title", tool=head.question) if is_open else head.title
-            preview = say("card.preview", call=cut(head.call, 120)) if is_open else title
+            preview = say("card.preview", call=head.call) if is_open else title
         else:
             title = say("card.bundle" if is_open else "card.bundle_closed", count=count)
             preview = say("card.bundle_preview" if is_open else "card.bundle_closed", count=count)
@@ -188,13 +188,15 @@ class _Draft:
         where = tag(self._say(f"state.{state}"), _COLORS.get(state, "neutral"))
         head = headline(plan)
         said = head.title if call.is_open and not head.is_told else head.call  # the arguments follow
-        name = Both(*(f"**{number}&#46; {as_markdown(each)}** " for each in cut(said, _CALL_CHARACTERS)))
+        name = Both(*(f"**{number}&#46; {as_markdown(each)}** " for each in cut(said, 2 * CALL_CHARACTERS)))
         return markdown(name + where + Both(" ", " ") + risk_tag(plan.risk, self._say))
 
     def _pending(self, number: int, call: BundledCall) -> list[Element]:
         showing, plan, say = call.showing, call.showing.plan, self._say
         return [
             *self._warned(plan),
+            *agent_runs(plan, say),
+            *command_row(plan, say),
             *(_listed(plan, say).elements or [div(say("card.no_arguments"), text_color="grey")]),
             *files_of(plan, say),
             *(each for each in _rows(showing, say) if each not in self._common),
@@ -232,7 +234,7 @@ class _Draft:
         box = {"again": again[0]["name"]} if again else {}
         value = {**decision(plan, DecisionKind.APPROVE), **box}
         yes = button(f"approve_{number}", "primary", value, self._say("card.approve"))
-        meaning = self._say("card.confirm", call=cut(headline(plan).call, _CALL_CHARACTERS))
+        meaning = self._say("card.confirm", call=headline(plan).call)
         value = {**decision(plan, DecisionKind.REJECT), **box}
         no = button(f"reject_{number}", "danger", value, self._say("card.reject"))
         both = (ask_twice(yes, plan, meaning, self._say), no)

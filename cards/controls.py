@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from assent.contracts.address import AddressKind
 from assent.contracts.decision import DecisionKind, Remember, Stage
 from assent.contracts.manifest import Risk
 from assent.contracts.permission import Execution
@@ -11,7 +12,6 @@ from assent.contracts.plan import Plan
 from assent.safe import markdown as escaped
 from assent.safe import one_line, shortened
 from cards.elements import RISK_COLORS, Element, beside, div, markdown, panel, plain, tag
-from cards.headline import cut
 from cards.spans import span
 from cards.wording import Both, Wording
 
@@ -20,8 +20,9 @@ VALUE_VERSION = "1"
 ASK_AGAIN = "ask_again"
 """The box in which one ticks that the decision is not to be remembered."""
 _TOOL_CHARACTERS = 60
-_CALL_CHARACTERS = 120
 _WARNED_CHARACTERS = 240
+_MOST_WARNED = 6
+"""Warnings that a question repeats, each in its share of that room."""
 MOST_REASON = 500
 """Characters of a reason for rejecting."""
 
@@ -61,15 +62,16 @@ def _approvals(plan: Plan, call: Both, wording: Wording, as_shown: Element) -> l
 
     What they approve is said once more: on a phone the card's head is out of sight here.
     """
-    what = markdown(_in_bold(cut(call, _CALL_CHARACTERS)) + Both(" ", " ") + risk_tag(plan.risk, wording))
+    what = markdown(_in_bold(call) + Both(" ", " ") + risk_tag(plan.risk, wording))
     text = wording("card.approve_as_proposed" if as_shown else "card.approve")
     value = {**decision(plan, DecisionKind.APPROVE), **as_shown}
-    meaning = wording("card.confirm", call=cut(call, _CALL_CHARACTERS))
+    meaning = wording("card.confirm", call=call)
     approval = ask_twice(button("approve", "primary_filled", value, text), plan, meaning, wording)
     if not is_remembered(plan):
         return [what, approval]
     note = wording("card.remembered", span=span(plan.remember_for, wording))
-    return [what, approval, div(note, text_color="grey", text_size="notation"), _for_the_tool(plan, value, wording)]
+    remembered = [what, approval, div(note, text_color="grey", text_size="notation")]
+    return [*remembered, _for_the_tool(plan, value, wording)] if _is_asked_in_a_chat(plan) else remembered
 
 
 def _in_bold(text: Both) -> Both:
@@ -82,7 +84,10 @@ def risk_tag(risk: Risk, wording: Wording) -> Both:
 
 
 def _for_the_tool(plan: Plan, value: Element, wording: Wording) -> Element:
-    """The button that lets a decision count for whatever else the tool is asked to do here. It always asks back."""
+    """The button that lets a decision count for whatever else the tool is asked to do here. It always asks back.
+
+    Only what is asked for in a chat can be meant by it.
+    """
     tool, how_long = shortened(one_line(plan.subject), _TOOL_CHARACTERS), span(plan.remember_for, wording)
     pressed = button(
         "approve_tool",
@@ -93,6 +98,12 @@ def _for_the_tool(plan: Plan, value: Element, wording: Wording) -> Element:
     title = wording("card.approve_tool_title", tool=tool)
     text = wording("card.approve_tool_meaning", tool=tool, span=how_long)
     return _asking_back(pressed, title, text + _warned(plan))
+
+
+def _is_asked_in_a_chat(plan: Plan) -> bool:
+    return plan.conversation is not None or any(
+        each.kind is AddressKind.CHAT_ID or each.reply_to for each in plan.addresses
+    )
 
 
 def is_remembered(plan: Plan) -> bool:
@@ -194,8 +205,11 @@ def _asking_back(pressed: Element, title: Both, text: Both) -> Element:
 
 def _warned(plan: Plan) -> Both:
     """What whoever decides should know of these arguments."""
-    lines = "".join(f"\n⚠ {one_line(each.strip())}" for each in plan.warnings)
-    return Both(*(shortened(lines, _WARNED_CHARACTERS) if lines else "" for _ in range(2)))
+    shown = plan.warnings[:_MOST_WARNED]
+    each_has = _WARNED_CHARACTERS // max(1, len(shown))
+    lines = "".join(f"\n⚠ {shortened(one_line(each.strip()), each_has)}" for each in shown)
+    more = f"\n⚠ +{len(plan.warnings) - len(shown)}" if len(plan.warnings) > len(shown) else ""
+    return Both(lines + more, lines + more)
 
 
 def decision(plan: Plan, kind: DecisionKind) -> Element:

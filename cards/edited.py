@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from assent.contracts.plan import Edit, Plan
 from assent.masking import MASK
 from assent.payload import argument_values, short_hash
+from assent.reading import written
 from assent.safe import visible
-from cards.arguments import in_markdown, label_of, written
+from cards.arguments import in_markdown, label_of
 from cards.elements import Element, box, div, markdown, row
 from cards.paragraphs import beginning
 from cards.people import named

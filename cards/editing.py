@@ -104,11 +104,15 @@ def changed_in(names: object, shown: object, form: dict[str, Any]) -> dict[str, 
     typed = filled_in(names, form)
     if not isinstance(names, list) or not isinstance(shown, list) or len(names) != len(shown):
         raise ValueError("the button does not say what its fields were shown with")
-    return {name: typed[name] for name, was in zip(names, shown, strict=True) if _differs(typed.get(name), was)}
+    # Where some fields were sent along and one was not, it may have been emptied.
+    sent = {**dict.fromkeys(names, ""), **typed} if typed else {}
+    return {
+        name: sent[name] for name, was in zip(names, shown, strict=True) if name in sent and _differs(sent[name], was)
+    }
 
 
-def _differs(text: str | None, shown: object) -> bool:
-    return text is not None and _fingerprint(text) != shown
+def _differs(text: str, shown: object) -> bool:
+    return _fingerprint(text) != shown
 
 
 def _fingerprint(text: str) -> str:

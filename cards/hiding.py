@@ -6,7 +6,7 @@ import json
 
 from assent.contracts.plan import Plan
 from assent.masking import Mask
-from cards.arguments import written
+from assent.reading import written
 from cards.showing import ResultShowing, ReviewShowing, Showing
 
 

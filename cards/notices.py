@@ -8,7 +8,7 @@ from assent.masking import Mask
 from assent.safe import one_line
 from cards.elements import div, markdown, row, to_json
 from cards.framing import framed, headed
-from cards.headline import cut, headline
+from cards.headline import headline
 from cards.people import mentioned
 from cards.settled import STYLES, settled, settled_state
 from cards.wording import Wording
@@ -24,4 +24,4 @@ def settled_notice(settlement: Settlement, plan: Plan, wording: Wording) -> str:
         row(wording("card.approval"), div(one_line(plan.approval_id), text_color="grey")),
     ]
     header = headed(STYLES[state], head.title, head.about, named, plan.risk, wording)
-    return to_json(framed(wording("card.preview_state", call=cut(head.call, 120), state=named), header, elements))
+    return to_json(framed(wording("card.preview_state", call=head.call, state=named), header, elements))

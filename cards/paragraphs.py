@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from assent.reading import written
 from assent.safe import visible
-from cards.arguments import written
 from cards.elements import Element, div, row, to_json, weight
 from cards.reasons import reason_of
 from cards.safe import size

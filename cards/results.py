@@ -17,7 +17,7 @@ from cards.attachments import barred, both, section
 from cards.controls import bound, button, with_reason
 from cards.elements import Element, box, div, local_time, markdown, panel, row
 from cards.framing import Style, filled, framed, headed
-from cards.headline import cut, headline
+from cards.headline import headline
 from cards.hiding import hidden_result, readable, readable_start
 from cards.paragraphs import beginning, said
 from cards.people import deadline_row, named, requester_rows, reviewers_row
@@ -115,7 +115,7 @@ class _Draft:
         """The whole card with these arguments."""
         plan, say = self._showing.plan, self._say
         head = headline(plan)
-        call = cut(head.call, 120)
+        call = head.call
         is_open = self._state == "result"
         state = say(f"state.{self._state}")
         again = self._showing.reminder

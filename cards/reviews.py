@@ -9,7 +9,7 @@ from cards.arguments import Argument, Fitted, arguments_of, names
 from cards.attempts import AMPLE, TIGHT, Room, late_truths, reported
 from cards.elements import Element, box, div, link, local_time, markdown, panel, row, weight
 from cards.framing import Style, filled, fingerprint, framed, has_room, headed
-from cards.headline import cut, headline
+from cards.headline import headline
 from cards.hiding import hidden_review
 from cards.paragraphs import paragraph
 from cards.people import mentions, named, requester_rows
@@ -61,7 +61,7 @@ class _Draft:
         """The whole card with these arguments."""
         plan, say = self._showing.plan, self._say
         head = self._headline
-        call = cut(head.call, 120)
+        call = head.call
         state = say(f"state.{self._state}")
         is_open = self._state == "frozen"
         title = say("card.review_title", tool=head.title) if is_open else head.title
@@ -79,7 +79,7 @@ class _Draft:
             {"tag": "hr"},
             markdown(say("card.approved_call"), text_size="notation"),
             *self._asked_for(fitted),
-            *([settling(showing.frozen, showing.examined, cut(self._headline.call, 120), say)] if is_open else []),
+            *([settling(showing.frozen, showing.examined, self._headline.call, say)] if is_open else []),
             *self._link(),
         ]
 

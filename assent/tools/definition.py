@@ -490,13 +490,29 @@ def _presentation(read: _Read, model: type[BaseModel], parameters: dict[str, Any
     for text in (summary.en, summary.zh) if summary else ():
         if unknown := sorted(set(placeholders(text)) - set(declared)):
             raise ValueError(f"summary names no parameter {unknown}")
+    if summary and {*placeholders(summary.en)} != {*placeholders(summary.zh)}:
+        raise ValueError("summary names other arguments in one language than in the other: everybody reads the same")
+    labels = {name: Words.of(said, f"labels[{name!r}]") for name, said in {**titled, **read.labels}.items()}
+    _refuse_like_labels(declared, labels)
     return Presentation(
         title=Words.of(read.title, "title") if read.title is not None else None,
-        labels={name: Words.of(said, f"labels[{name!r}]") for name, said in {**titled, **read.labels}.items()},
+        labels=labels,
         summary=summary,
         order=tuple(declared),
         decimals=tuple(name for name, schema in declared.items() if _is_decimal(schema)),
     )
+
+
+def _refuse_like_labels(names: Iterable[str], labels: Mapping[str, Words]) -> None:
+    """Raise ValueError where two parameters would be called the same, or one by the name of another."""
+    for language in ("en", "zh"):
+        taken: dict[str, str] = {}
+        for name in names:
+            said = getattr(labels[name], language) if name in labels else name
+            if (other := taken.setdefault(said.casefold(), name)) != name:
+                raise ValueError(
+                    f"labels: {other!r} and {name!r} are both called {said!r}: nobody could tell them apart"
+                )
 
 
 def _is_decimal(declared: dict[str, Any]) -> bool:

@@ -470,13 +470,16 @@ def test_a_tool_says_how_its_calls_are_read_in_each_language() -> None:
         ({"summary": "Refund {amont}"}, "summary names no parameter"),
         ({"summary": "{order!r}"}, "not the name of an argument"),
         ({"summary": {"de": "Erstatten"}}, "for each of en and zh"),
+        ({"summary": {"en": "Refund {order}", "zh": "退款"}}, "summary names other arguments"),
+        ({"labels": {"order": "Amount"}}, "are both called 'amount'"),
+        ({"labels": {"order": {"en": "A", "zh": "甲"}, "amount": {"en": "B", "zh": "甲"}}}, "are both called '甲'"),
         ({"title": "two\nlines"}, "one line"),
         ({"title": ""}, "one line"),
         ({"labels": {"amont": "Amount"}}, "labels names no parameter"),
     ],
 )
 def test_what_cannot_be_read_is_refused_when_the_tool_is_registered(said: dict[str, Any], complaint: str) -> None:
-    def refund(order: str) -> None: ...
+    def refund(order: str, amount: int) -> None: ...
 
     with pytest.raises(InvalidTool, match=complaint):
         tool(registry=Registry(), **said)(refund)

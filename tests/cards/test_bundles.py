@@ -13,11 +13,12 @@ from assent.contracts.manifest import Risk
 from assent.contracts.outcome import Outcome
 from assent.contracts.permission import Execution, Permission
 from assent.contracts.plan import Plan
+from assent.contracts.presentation import Presentation
 from assent.contracts.status import Status
 from cards import BundledCall, Showing, bundle_card, may_be_bundled, shares
 from cards.controls import is_ticked
 from tests.support.card_rules import check, markdowns, objects, plain_texts
-from tests.support.cards import APPROVED, NOW, WORDING, plan, values
+from tests.support.cards import APPROVED, NOW, WORDING, plan, said, values
 from tests.support.hostile_texts import ATTACKS
 
 LOW: dict[str, Any] = {"risk": Risk.LOW, "approvers": Approvers(kind=Approvers.Kind.ANYONE)}
@@ -146,3 +147,10 @@ def test_a_call_with_a_card_of_its_own_is_decided_there() -> None:
     card = built((first.model_copy(update={"apart": True}), second), is_new=False)
     assert {value["approval_id"] for value in values(card)} == {"a1"}
     assert any("card of its own" in text for text in markdowns(card))
+
+
+def test_a_bundle_says_what_the_agent_runs_itself_and_which_command_a_program_is() -> None:
+    own = plan({"name": "wire", "arguments": {"to": "bob"}}, tool="agent_call", is_consent_only=True)
+    program = plan({"target": "a b"}, presentation=Presentation(order=("target",), command=("make", "{target}")))
+    for asked, line in ((own, WORDING("line.agent_runs").en), (program, "make 'a b'")):
+        assert line in said(built(calls(asked)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -49,13 +50,76 @@ def test_the_tool_says_it_in_the_reader_s_language() -> None:
             {"a": 1, "b": None, "amount": 5, "currency": "EUR", "to": "x", "customer": "y"},
             "amount: 5 · currency: EUR · to: x · customer: y",
         ),
-        ({"recipient": {"iban": "DE1"}, "toName": "Ann"}, 'recipient: {"iban": "DE1"} · toName: Ann'),
+        ({"recipient": {"iban": "DE1"}, "toName": "Ann"}, "recipient.iban: DE1 · toName: Ann"),
+        (
+            {"note": "x", "payment": {"amount": 12, "currency": "EUR", "to": "b"}},
+            "payment.amount: 12 · payment.currency: EUR · payment.to: b",
+        ),
+        ({"subject": "a", "body": "b", "title": "c", "bcc": "eve"}, "subject: a · title: c · bcc: eve"),
+        ({"name": "a", "id": "b", "path": "c", "emails": ["d"]}, "name: a · path: c · emails: d"),
+        ({"to": ["ann@example.org"] * 500}, "to: ann@example.org, ann@example.org (+498)"),
+        ({"to": ["a, b", "c"]}, 'to: "a, b", c'),
+        ({"to": "–", "amount": 5}, 'to: "–" · amount: 5'),
         ({"zeta": 1, "alpha": 2}, "zeta: 1 · alpha: 2"),
         ({"note": None}, ""),
     ],
 )
 def test_without_its_word_nothing_that_matters_is_dropped(arguments: dict[str, Any], line: str) -> None:
     assert about(arguments) == line
+
+
+LONG = {"payee": "A" * 60, "address": "B" * 60, "account": "C" * 60, "amount": 9000, "currency": "USD"}
+
+
+def test_what_is_long_makes_room_for_what_matters() -> None:
+    of = headline(plan(LONG, tool="t" * 100, presentation=Presentation(order=tuple(LONG))))
+    for line in (*of.about, *of.call):
+        assert line.endswith("amount: 9000 · currency: USD")
+        assert len(line) <= 200
+        assert "payee: AAAAAAA" in line
+    many = {f"recipient_{n}": "x" * 30 for n in range(40)}
+    assert re.search(r"recipient_2: xxxxxxx….* \(\+\d+\)$", about(many))
+
+
+def test_no_value_passes_for_another_argument() -> None:
+    assert about({"to": "bob · amount: 1.00", "amount": 9000}) == 'to: "bob · amount: 1.00" · amount: 9000'
+    cut = about({"to": f"bob · amount: 1.00 {'x' * 60}", "amount": 9000})
+    assert cut.startswith('to: "bob · amount: 1.00 ')
+    assert cut.endswith('…" · amount: 9000')
+
+
+@pytest.mark.parametrize(
+    ("summary", "line"),
+    [
+        ("Send {text} to {to}", 'Send "hi to alice" to bob'),
+        ("Send “{text}” to {to}", "Send “hi to alice” to bob"),
+        ("Send it", "Send it · to: bob · text: hi to alice"),
+    ],
+)
+def test_no_value_passes_for_the_tool_s_own_words(summary: str, line: str) -> None:
+    assert about({"to": "bob", "text": "hi to alice"}, summary=Words(en=summary, zh=summary)) == line
+
+
+def test_a_value_cannot_end_the_quotes_around_it() -> None:
+    said_so = Words(en='Send "{text}" to {to}', zh="x {to} {text}")
+    assert about({"to": "bob", "text": 'hi" to alice "'}, summary=said_so) == r'Send "hi\" to alice \"" to bob'
+
+
+def test_a_long_summary_says_its_last_word() -> None:
+    said_so = Words(en=f"{'Pay ' * 40}{{amount}} to {{to}}", zh="{amount} {to}")
+    head = headline(plan({"amount": 5, "to": "x" * 90}, presentation=Presentation(summary=said_so)))
+    assert head.call.en.endswith("5 to xxxxxxx…")
+
+
+def test_a_title_cannot_turn_the_line_around() -> None:
+    head = headline(plan({}, presentation=Presentation(title=Words(en="Pay \u202eabc", zh="x\u2028y"))))
+    assert head.title == ("Pay ⟦U+202E⟧abc", "x⟦U+2028⟧y")
+
+
+def test_a_call_of_the_agent_s_own_reads_like_any_other() -> None:
+    call = {"name": "wire", "arguments": {"to": "bob", "amount": 5, "note": None}}
+    head = headline(plan(call, tool="agent_call", is_consent_only=True))
+    assert head.call.en == "agent_call:wire · amount: 5 · to: bob"
 
 
 def test_decimals_stand_without_quotes_and_texts_of_digits_with_them() -> None:
@@ -85,3 +149,10 @@ def test_a_sensitive_argument_stays_hidden_in_the_summary() -> None:
     secret = Presentation(summary=Words(en="Log in with {api_key}", zh="用 {api_key} 登录"))
     line = headline(plan({"api_key": "hunter2-hunter2"}, presentation=secret)).about
     assert "hunter2" not in line.en + line.zh
+
+
+def test_one_long_warning_hides_no_other() -> None:
+    asked = plan(REFUND, presentation=READ, risk=Risk.HIGH, warnings=("long " * 100, "Refunded twice.", *"abcdef"))
+    question = buttons(built(Showing(plan=asked)))["approve"]["confirm"]["text"]["content"]
+    assert "⚠ Refunded twice." in question
+    assert question.endswith("⚠ d\n⚠ +2")

@@ -186,6 +186,8 @@ def test_ask_once_says_how_long_it_is_remembered_and_offers_to_widen_it() -> Non
     }
     assert "whatever its arguments" in buttons(shown)["approve_tool"]["confirm"]["text"]["content"]
     assert "approve_tool" not in buttons(built(Showing(plan=plan())))
+    nowhere = plan(**{**ONCE, "conversation": None})  # whoever asks in no chat could not be meant
+    assert "approve_tool" not in buttons(built(Showing(plan=nowhere)))
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,11 @@ from tests.support.cards import APPROVED, NOW
 ANN, BEN, CAT, DAN = (Identity(open_id=f"ou_{name}") for name in ("ann", "ben", "cat", "dan"))
 
 
-ONCE: dict[str, Any] = {"permission": Permission(execution=Execution.ASK_ONCE), "remember_for": timedelta(days=7)}
+ONCE: dict[str, Any] = {
+    "permission": Permission(execution=Execution.ASK_ONCE),
+    "remember_for": timedelta(days=7),
+    "conversation": "oc_team",
+}
 
 
 SCHEMA: dict[str, Any] = {

@@ -17,7 +17,7 @@ _LABEL_CHARACTERS = 24
 _VALUE_CHARACTERS = (40, 32, 24, 18, 12, 8)
 """How much of a value stands in the line: as much as leaves room for all the others."""
 _LOOKED_AT = 1000
-"""Characters of a value that can matter for its beginning."""
+"""Characters behind the beginning of a value that can matter for how it is read."""
 _BETWEEN = " · "
 _NOTHING = "–"
 _MOST_TELLING = 3
@@ -85,8 +85,8 @@ class Spoken(NamedTuple):
         if isinstance(self.value, list) and self.value and all(isinstance(each, str) for each in self.value):
             return _listed(self.value, most)
         if isinstance(self.value, dict | list):
-            return shortened(one_line(json.dumps(self.value, ensure_ascii=False)[:_LOOKED_AT]), most)
-        said = shortened(one_line(self.text[:_LOOKED_AT]), most)
+            return shortened(one_line(json.dumps(self.value, ensure_ascii=False)[: _LOOKED_AT + most]), most)
+        said = shortened(one_line(self.text[: _LOOKED_AT + most]), most)
         # What parts two arguments cannot stand in one of them: it would pass for another.
         return _quoted(said) if isinstance(self.value, str) and "·" in said else said
 

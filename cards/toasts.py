@@ -100,7 +100,8 @@ def ruled_toast(ruled: Ruled, kind: RulingKind, wording: Wording, *, name: str |
 
     name: who settled it, where somebody else did and the name is known.
     """
-    return Toast.of(_RULED_TYPES[ruled.kind], _ruled_text(ruled, kind, wording, name))
+    was_late = ruled.kind is RuledKind.RETRYING and kind is not RulingKind.RETRY
+    return Toast.of("info" if was_late else _RULED_TYPES[ruled.kind], _ruled_text(ruled, kind, wording, name))
 
 
 def refused_ruling(why: str, wording: Wording) -> Toast:
@@ -180,7 +181,7 @@ def _ruled_text(ruled: Ruled, kind: RulingKind, wording: Wording, name: str | No
         case RuledKind.SETTLED:
             return wording("toast.settled_executed" if settled is RulingKind.EXECUTED else "toast.settled_not_executed")
         case RuledKind.RETRYING:
-            return wording("toast.retrying")
+            return wording("toast.retrying" if kind is RulingKind.RETRY else "toast.retried_since")
         case RuledKind.FORBIDDEN:
             return wording("toast.forbidden_ruling")
         case RuledKind.ALREADY_SETTLED:

@@ -197,6 +197,8 @@ async def rule(connection: Connection, examination: Examination, namespace: str 
         return Ruled(kind=RuledKind.RETRYING, consent=promised.consent)
     if root.state == ClaimState.STARTED:  # it runs: nobody can say yet
         return Ruled(kind=RuledKind.RETRYING, consent=root.consent)
+    if ruling is not None and ruling.retries not in (None, await _count_retries(connection, root.idempotency_key)):
+        return Ruled(kind=RuledKind.RETRYING)  # it was tried again since they looked
     is_heard = await _move(connection, root, examination)
     claim = await claim_of(connection, root.consent)
     assert claim is not None, "a claim is never deleted"

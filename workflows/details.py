@@ -9,6 +9,7 @@ from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
     from assent.contracts.asking import QuestionState
+    from assent.contracts.presentation import Presentation
     from assent.contracts.review import Examined, FrozenCall, SeenAttempt
     from assent.contracts.ruling import Settlement
     from assent.contracts.state import State
@@ -43,7 +44,8 @@ def details(state: State) -> str:
     page = "\n".join(_table(rows)) + "\n"
     if state.payload:
         arguments = json.loads(state.payload)["arguments"]
-        shown = {name: MASK if name in state.sensitive else value for name, value in arguments.items()}
+        order = state.presentation.sorted(arguments)
+        shown = {name: MASK if name in state.sensitive else arguments[name] for name in order}
         page += "\n" + _call(json.dumps(shown, ensure_ascii=False, indent=2), state.approval_id)
     return page
 
@@ -129,7 +131,8 @@ def review_page(frozen: FrozenCall, examined: Examined, settled: Settlement | No
 def _arguments(frozen: FrozenCall) -> str:
     """The arguments, the sensitive ones masked."""
     arguments = json.loads(frozen.call.payload)["arguments"]
-    shown = {name: MASK if name in frozen.sensitive else value for name, value in arguments.items()}
+    order = Presentation(order=frozen.order).sorted(arguments)
+    shown = {name: MASK if name in frozen.sensitive else arguments[name] for name in order}
     return _call(json.dumps(shown, ensure_ascii=False, indent=2), frozen.call.approval_id)
 
 
@@ -155,7 +158,7 @@ def _to_do(frozen: FrozenCall, examined: Examined) -> list[str]:
 
 def _update_input(frozen: FrozenCall, examined: Examined) -> str:
     said = {
-        "kind": "executed",
+        "kind": "…",
         "operator": {"open_id": "ou_…"},
         "reason": "…",
         "content": None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -19,18 +20,24 @@ from temporalio.service import RPCError
 from assent import __version__
 from assent.api.door import HttpDoor
 from assent.api.reader import HttpReader
-from assent.cli import tables, typed
+from assent.cli import prompts, tables, typed
 from assent.contracts.decision import VerdictKind
 from assent.contracts.identity import Identity
 from assent.contracts.state import State
 from assent.contracts.values import Id
 from assent.errors import AssentError, InvalidRequest, LedgerNeeded
+from assent.safe import one_line
 from assent.temporal.connection import connect_temporal
 from assent.temporal.door import TemporalDoor
 
 _AT_ONCE = 16
 _LOOKED_UP_WITHIN = 10.0
 """How many seconds a list waits to learn what its lines are about."""
+
+
+_CHANGES_SOMETHING = frozenset({"decide", "cancel", "settle"})
+_LEAST_UNSEEN = 8
+"""How many characters of an id stand for it where nobody can be asked, as many as a list shows at least."""
 
 
 class Exit(IntEnum):
@@ -152,7 +159,27 @@ async def _with_whole_id(door: TemporalDoor, given: dict[str, Any]) -> dict[str,
     parameters = click.get_current_context().command.params
     if not any(isinstance(each, click.Argument) and each.name == "approval_id" for each in parameters):
         return given
-    return {**given, "approval_id": await door.whole_id(given["approval_id"])}
+    typed_id, whole_id = given["approval_id"], await door.whole_id(given["approval_id"])
+    if whole_id != typed_id and click.get_current_context().command.name in _CHANGES_SOMETHING:
+        await _is_meant(door, typed_id, whole_id)
+    return {**given, "approval_id": whole_id}
+
+
+async def _is_meant(door: TemporalDoor, typed_id: str, whole_id: str) -> None:
+    """Ask whether the only approval that begins so is the one that is meant; a typing error begins like another."""
+    if not sys.stdin.isatty():
+        if len(typed_id) < _LEAST_UNSEEN:
+            raise InvalidRequest(
+                f"no approval is called {typed_id!r}. One begins so: {whole_id}. Say at least {_LEAST_UNSEEN} "
+                f"characters of its id if that is the one"
+            )
+        return
+    state = await door.state(whole_id)
+    call = tables.call_lines([state])[whole_id]
+    told = f"{typed_id} stands for {whole_id}: {state.tool} · {call}"
+    click.echo(one_line(told), err=True)
+    if (await prompts.ask("Is that the one? [y/n]: ")).lower() not in ("y", "yes"):
+        raise InvalidRequest("nothing was done: give the whole id of the one that is meant")
 
 
 async def states_of(door: TemporalDoor, approval_ids: Sequence[str]) -> dict[str, State]:

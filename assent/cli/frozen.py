@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+import uuid
 from typing import Any
 
 import click
 
 from assent.cli import common, listings, prompts, sentences, tables, typed
 from assent.client.client import Assent
+from assent.client.door import invalid
 from assent.contracts.identity import Identity
-from assent.contracts.ruling import Ruled, RuledKind, RulingKind
+from assent.contracts.ruling import Ruled, RuledKind, Ruling, RulingKind
 from assent.contracts.values import Surface
 from assent.temporal.door import TemporalDoor
 
@@ -78,13 +80,25 @@ async def _settle(
         return common.Answer(
             "Nothing was settled.", {"approval_id": approval_id, "kind": None}, common.Exit.REFUSED, True
         )
-    handle = Assent(door).approval(approval_id)
-    ruled = await handle.settle(kind, payload_hash=typed_hash, surface=Surface.COMMAND_LINE, **said)
-    return _told(ruled, approval_id, said["operator"])
+    try:
+        said_so = Ruling(
+            kind=kind,
+            payload_hash=typed_hash,
+            payload_sha256=review.frozen.call.payload_sha256,
+            retries=review.examined.retries,  # what was looked at: if it was tried again since, nobody has
+            ruling_id=str(uuid.uuid4()),
+            surface=Surface.COMMAND_LINE,
+            **said,
+        )
+    except ValueError as error:
+        raise invalid(error) from None
+    ruled = await Assent(door).approval(approval_id).rule(said_so)
+    return _told(ruled, approval_id, said["operator"], wanted=kind)
 
 
-def _told(ruled: Ruled, approval_id: str, operator: Identity) -> common.Answer:
-    code = common.Exit.DONE if ruled.kind in (RuledKind.SETTLED, RuledKind.RETRYING) else common.Exit.REFUSED
+def _told(ruled: Ruled, approval_id: str, operator: Identity, wanted: RulingKind | None = None) -> common.Answer:
+    is_tried = ruled.kind is RuledKind.RETRYING and wanted is RulingKind.RETRY
+    code = common.Exit.DONE if ruled.kind is RuledKind.SETTLED or is_tried else common.Exit.REFUSED
     data = {"approval_id": approval_id, **ruled.model_dump(mode="json")}
-    sentence = sentences.ruled_sentence(ruled, approval_id, operator)
+    sentence = sentences.ruled_sentence(ruled, approval_id, operator, wanted)
     return common.Answer(sentence, data, code, to_stderr=code is not common.Exit.DONE)

@@ -63,13 +63,18 @@ def _already(verdict: Verdict) -> str:
     return f"{who}, and it ended as {verdict.status}" if verdict.status else who
 
 
-def ruled_sentence(ruled: Ruled, approval_id: str, operator: Identity) -> str:
+def ruled_sentence(
+    ruled: Ruled, approval_id: str, operator: Identity, wanted: RulingKind | None = RulingKind.RETRY
+) -> str:
     """What became of a ruling."""
+    shown = f"assent show {one_line(approval_id)}"
     match ruled.kind:
         case RuledKind.SETTLED:
             return f"Settled: {happened(ruled.settlement)}."
         case RuledKind.RETRYING:
-            return f"It is being tried again. What became of it: assent show {one_line(approval_id)}"
+            if wanted is RulingKind.RETRY:
+                return f"It is being tried again. What became of it: {shown}"
+            return f"Not settled: it is being tried again, or was since you looked. Look anew: {shown}"
         case RuledKind.FORBIDDEN:
             return f"Not settled: {one_line(str(operator))} is not an operator (ASSENT_OPERATORS)."
         case RuledKind.ALREADY_SETTLED:

@@ -20,11 +20,13 @@ from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Edit
 from assent.contracts.policy import Rule
+from assent.contracts.presentation import Presentation
 from assent.contracts.ruling import Settlement
 from assent.contracts.state import PendingItem, Progress, State
 from assent.contracts.status import Phase, Status
 from assent.masking import MASK, Mask
 from assent.payload import argument_values, short_hash
+from assent.reading import Line, Spoken, written
 from assent.safe import one_line
 from assent.temporal.reviews import Review
 
@@ -110,7 +112,11 @@ def _edit_data(edit: Edit | None, sensitive: Sequence[str]) -> dict[str, Any] | 
 
 
 def _arguments(state: State) -> dict[str, Any] | None:
-    return masked(state.payload, state.sensitive) if state.payload is not None else None
+    """The arguments as their tool declares them one after the other."""
+    if state.payload is None:
+        return None
+    found = masked(state.payload, state.sensitive)
+    return {name: found[name] for name in state.presentation.sorted(found)}
 
 
 def masked(payload: str, sensitive: Sequence[str]) -> dict[str, Any]:
@@ -149,9 +155,9 @@ def call_page(state: State, outcome: Outcome | None = None) -> RenderableType:
         parts.append(_section("Warnings", *(text(warning, "bold red") for warning in state.warnings)))
     arguments = _arguments(state)
     if arguments is not None:
-        parts.append(_section("Arguments", _arguments_table(arguments, state.sensitive)))
+        parts.append(_section("Arguments", _arguments_table(arguments, state.sensitive, state.presentation)))
     if state.edit is not None:
-        parts.append(_edit(state.edit, state.sensitive))
+        parts.append(_edit(state.edit, state.sensitive, state.presentation))
     return Group(*parts)
 
 
@@ -177,7 +183,8 @@ def outcome_page(outcome: Outcome, state: State | None = None) -> RenderableType
             "Reason": _optional(outcome.reason),
         }
     )
-    edit = [_edit(outcome.edit, sensitive)] if outcome.edit else []
+    read = state.presentation if state else Presentation()
+    edit = [_edit(outcome.edit, sensitive, read)] if outcome.edit else []
     return Group(facts, *edit, _result(outcome))
 
 
@@ -196,11 +203,11 @@ def _rule(rule: Rule | None) -> Text | None:
     return text(f"{rule.name} (policy {short_hash(rule.policy_sha256)})") if rule else None
 
 
-def _edit(edit: Edit, sensitive: Sequence[str]) -> RenderableType:
+def _edit(edit: Edit, sensitive: Sequence[str], read: Presentation) -> RenderableType:
     """What was proposed instead."""
     facts = _pairs({"By": text(str(edit.by)), "Payload": text(short_hash(edit.proposed_payload_sha256))})
     proposed = masked(edit.proposed_payload, sensitive)
-    return _section("Edited; proposed was", facts, _arguments_table(proposed, sensitive))
+    return _section("Edited; proposed was", facts, _arguments_table(proposed, sensitive, read))
 
 
 def frozen_page(state: State, review: Review) -> RenderableType:
@@ -390,38 +397,40 @@ def _moment(at: datetime) -> str:
 
 
 def call_lines(states: Iterable[State]) -> dict[str, str]:
-    """The arguments of each call on one line, by its approval: what tells the calls of a tool apart comes first.
+    """What each call is about on one line, by its approval: as its tool says it, or else by all of its arguments.
 
-    Sensitive ones are masked, and what is null says nothing.
+    What tells the calls of a tool apart comes first. Sensitive ones are masked, and what is null says nothing.
     """
-    calls = {state.approval_id: (state.tool, _said(state)) for state in states}
+    found = {state.approval_id: state for state in states}
+    calls = {name: _spoken(state) for name, state in found.items()}
     said: dict[tuple[str, str], set[str]] = {}
-    for tool, arguments in calls.values():
-        for name, value in arguments.items():
-            said.setdefault((tool, name), set()).add(value)
-    return {
-        approval_id: " · ".join(
-            f"{name}: {arguments[name]}" for name in sorted(arguments, key=lambda name: len(said[tool, name]) == 1)
-        )
-        or "-"
-        for approval_id, (tool, arguments) in calls.items()
-    }
+    for name, arguments in calls.items():
+        for each in arguments:
+            said.setdefault((found[name].tool, each.name), set()).add(each.said(UNLIMITED))
+    lines = {}
+    for name, arguments in calls.items():
+        tool, summary = found[name].tool, found[name].presentation.summary
+        apart_first = sorted(arguments, key=lambda each: len(said[tool, each.name]) == 1)
+        pairs = " · ".join(each.pair(UNLIMITED) for each in apart_first)
+        lines[name] = (Line(summary.en, arguments).within(UNLIMITED) if summary else pairs) or "-"
+    return lines
 
 
-def _said(state: State) -> dict[str, str]:
-    return {name: _in_line(value) for name, value in (_arguments(state) or {}).items() if value is not None}
+def _spoken(state: State) -> tuple[Spoken, ...]:
+    values = argument_values(state.payload) if state.payload is not None else {}
+    spoken = Spoken.all_of(values, state.presentation, state.sensitive)
+    return tuple(each for each in spoken if each.value is not None)
 
 
-def _in_line(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _arguments_table(arguments: Mapping[str, Any], sensitive: Sequence[str]) -> RenderableType:
+def _arguments_table(arguments: Mapping[str, Any], sensitive: Sequence[str], read: Presentation) -> RenderableType:
+    """Each as JSON, and decimals as numbers, as their tool declares them one after the other."""
     if not arguments:
         return text("none", "dim")
     values = {
-        name: text(MASK, "dim") if name in sensitive else text(json.dumps(value, ensure_ascii=False))
-        for name, value in arguments.items()
+        name: text(MASK, "dim")
+        if name in sensitive
+        else text(written(value, is_decimal=True) if name in read.decimals else json.dumps(value, ensure_ascii=False))
+        for name, value in ((name, arguments[name]) for name in read.sorted(arguments))
     }
     return _pairs(values)
 

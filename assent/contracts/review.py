@@ -36,12 +36,15 @@ class FrozenCall(Frozen):
     sensitive: tuple[str, ...] = ()
     proposed_payload: str | None = None
     """What was proposed before an edit, where some of it is nobody's to see."""
+    order: tuple[str, ...] = ()
+    """The arguments, as the tool declares them one after the other."""
 
     @classmethod
     def of(cls, plan: Plan, call: ToolCall, **known: Any) -> Self:
         """A plan's call of which nobody knows whether it took effect."""
         if plan.edit is not None and plan.sensitive:
             known["proposed_payload"] = plan.edit.proposed_payload
+        known["order"] = plan.presentation.order
         shared = ("queue", "risk", "has_probe", "probe_for", "heartbeat_timeout", "remind_every", "sensitive")
         known["error"] = known["error"][:2000] if known["error"] else None
         return cls(call=call, has_cards=bool(plan.addresses), **{name: getattr(plan, name) for name in shared}, **known)

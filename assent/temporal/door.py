@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -49,6 +50,7 @@ from assent.errors import (
     AssentError,
     ConversationBusy,
     InvalidRequest,
+    LedgerNeeded,
     QuotaExceeded,
     Unavailable,
 )
@@ -319,6 +321,8 @@ class TemporalDoor:
         """The id of the approval that is meant: this one, or the only one that begins so. Raises InvalidRequest."""
         if len(beginning) < _SHORTEST_PREFIX or await self._is_known(beginning):
             return beginning
+        with suppress(ApprovalNotFound, LedgerNeeded):
+            return (await self.recorded_state(beginning)).approval_id  # Temporal has forgotten it
         found = await ids_beginning(self._client, beginning, limit=_MOST_ALIKE)
         if len(found) > 1:
             some = ", ".join(found) + (", …" if len(found) == _MOST_ALIKE else "")

@@ -23,8 +23,9 @@ from assent import ApprovalHandle, ApprovalNotFound, Identity
 from assent.cli.main import Exit, cli
 from assent.types import State, Surface
 from tests.conftest import OPERATOR
+from tests.support import command_line as terminals
 from tests.support import servers
-from tests.support.command_line import ME, CommandLine, Finished, call, command_line
+from tests.support.command_line import ME, CommandLine, Finished, Terminal, call, command_line
 from tests.support.fork_server import spawn
 from tests.support.tools import marks
 from tests.support.waiting import until
@@ -60,7 +61,7 @@ async def test_request_shows_what_would_run_and_who_may_let_it(assent: CommandLi
         "Requester": "open_id:ou_me",
         "May decide": "the requester",
         "Payload": (state.payload_sha256 or "")[:12],
-        "amount": '"1.00"',
+        "amount": "1.00",
         "note": '"给张三的报告"',
         "path": f'"{tmp_path}"',
     }
@@ -233,6 +234,27 @@ async def test_the_beginning_of_an_id_stands_for_it_as_long_as_it_is_the_only_on
     assert (several.code, none.code) == (2, 4)
     assert "more than one approval begins with 'pre-c'" in several.err
     assert "pre-cise-1" in several.err
+
+
+async def test_a_few_letters_decide_nothing_that_nobody_was_shown(assent: CommandLine, tmp_path: Path) -> None:
+    await assent.service.gate.request(
+        "mark", {"path": str(tmp_path / "m"), "note": "a · b"}, requester=ME, approval_id="inv-1043"
+    )
+    await until(lambda: listed(assent, "inv-1043"))
+    approve = ("decide", "inv-10", "approve", "--as", str(ME))
+    unseen = await assent(*approve)
+    assert (unseen.code, "no approval is called 'inv-10'" in unseen.err) == (2, True)
+    async with terminals.on_terminal(assent, *approve) as (terminal, process):
+        await until(lambda: says(terminal, "Is that the one?"))
+        assert "inv-10 stands for inv-1043: mark · " in terminal.seen()
+        assert 'note: "a · b"' in terminal.seen()
+        terminal.send("n")
+        assert await asyncio.wait_for(process.wait(), 300) == 2
+    assert (await assent.service.gate.approval("inv-1043").state()).phase == "pending"
+
+
+async def says(terminal: Terminal, text: str) -> bool:
+    return text in terminal.seen()
 
 
 async def test_tools_are_listed_with_what_they_take(assent: CommandLine) -> None:

@@ -192,3 +192,22 @@ async def asked(terminal: Terminal, state: State, question: str = "type the payl
     await until(there)
     for shown in (state.tool, "path", str(state.payload_sha256)[:12]):
         assert shown in terminal.seen()
+
+
+async def test_what_was_tried_again_meanwhile_is_not_settled_unseen(assent: CommandLine, tmp_path: Path) -> None:
+    handle = await frozen(assent, tmp_path / "m", "arrives_the_second_time", tried=str(tmp_path / "tried"))
+    state = await handle.state()
+    async with on_terminal(assent, "settle", handle.id, "not-executed", *AS_OPERATOR) as (terminal, process):
+        await asked(terminal, state, "was not executed, and no longer can be?")
+        typed = str(state.payload_sha256)[:12]
+        again = await handle.settle("retry", operator=OPERATOR, reason="again", payload_hash=typed)
+        assert again.kind == "retrying"
+        await until(lambda: tried_twice(tmp_path / "tried"))
+        terminal.send("y")
+        assert await asyncio.wait_for(process.wait(), 300) == 1
+        assert "tried again since you looked" in terminal.seen()
+    assert await assent.service.ledger.settlement(handle.id) is None
+
+
+async def tried_twice(path: Path) -> bool:
+    return marks(path) == 2

@@ -174,6 +174,9 @@ def test_toasts_tell_what_was_settled() -> None:
     assert texts[RulingKind.NOT_EXECUTED] == "Settled: it did not happen."
     again = Ruled(kind=RuledKind.SETTLED, settlement=SETTLED)
     assert ruled_toast(again, RulingKind.RETRY, WORDING).content == "Settled: it happened."
+    retried = Ruled(kind=RuledKind.RETRYING)
+    assert ruled_toast(retried, RulingKind.RETRY, WORDING).content == "It is being tried again."
+    assert "Nothing was settled" in ruled_toast(retried, RulingKind.NOT_EXECUTED, WORDING).content
 
 
 def test_every_refusal_says_that_nothing_was_changed() -> None:

@@ -96,7 +96,7 @@ async def test_a_ruling_carries_who_says_so_and_what_proves_it() -> None:
 @pytest.mark.parametrize(
     ("ruled", "key"),
     [
-        (Ruled(kind=RuledKind.RETRYING), "retrying"),
+        (Ruled(kind=RuledKind.RETRYING), "retried_since"),
         (Ruled(kind=RuledKind.FORBIDDEN), "forbidden_ruling"),
         (RulingRefused("a-1", "WrongHash", "no"), "wrong_hash"),
         (RulingRefused("a-1", "NotCertain", "no"), "not_certain"),

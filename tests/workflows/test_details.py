@@ -92,7 +92,9 @@ def test_a_review_shows_the_arguments_and_what_to_do_with_the_update_ready_to_pa
     page = review_page(cold, Examined(retries=2), None)
     arguments, update = (json.loads(part.removeprefix("json")) for part in page.split("````")[1::2])
     assert arguments == {"to": "acme", "amount": "120.50"}
-    ruling = Ruling.model_validate(update)
+    with pytest.raises(ValueError, match="kind"):
+        Ruling.model_validate(update)  # what nobody filled in settles nothing
+    ruling = Ruling.model_validate({**update, "kind": "executed"})
     assert (ruling.kind, ruling.payload_sha256, ruling.retries) == ("executed", cold.call.payload_sha256, 2)
     assert "the update `settle`" in page
     assert "it cannot be tried again" in page

@@ -28,7 +28,7 @@ from assent.core.panel import Panel
 from assent.core.views import awaited_at_first
 from assent.payload import argument_values, sha256
 from ledger import audit, awaited, claims, grants, quotas, requesters, results, settlements
-from ledger.clock import database_now
+from ledger.clock import STAMP
 from ledger.engine import Connection, inserted
 from ledger.messages import MessageKind, judged_of, messages_of
 from ledger.open_approvals import IS_OPEN, LIVES_IN, OLDEST_FIRST
@@ -40,7 +40,7 @@ from ledger.statements import Row, Statement, insert
 _conversation = insert(conversations)
 _ADD = Statement(insert(approvals).on_conflict_do_nothing())
 _HELD = Statement(select(approvals).where(approvals.c.approval_id == bindparam("of")).with_for_update())
-_CHANGE = Statement(update(approvals).where(approvals.c.approval_id == bindparam("of")))
+_CLOSE = Statement(update(approvals).where(approvals.c.approval_id == bindparam("of")).values(unsealed_since=STAMP))
 _OUTCOME = Statement(select(approvals.c.outcome).where(approvals.c.approval_id == bindparam("of")))
 _WAITING = Statement(
     select(approvals)
@@ -155,7 +155,8 @@ async def conclude(connection: Connection, conclusion: Conclusion, denied: str |
     if row is None or row.outcome is not None:
         await audit.append(connection, outcome.approval_id, conclusion.entries)
         return Outcome.model_validate_json(row.outcome) if row else outcome
-    plan = await _concluded_plan(connection, row, outcome) if row.plan is not None else None
+    is_in_doubt = outcome.status is Status.APPROVED or outcome.status in _NOT_RUN
+    plan = await _concluded_plan(connection, row, outcome) if is_in_doubt and row.plan is not None else None
     if outcome.status is Status.APPROVED and (why := denied or await _no_consent(connection, plan, conclusion)):
         conclusion = _refused(conclusion, why)
         outcome = conclusion.outcome
@@ -176,11 +177,10 @@ async def conclude(connection: Connection, conclusion: Conclusion, denied: str |
         "status": outcome.status,
         "outcome": outcome.model_dump_json(),
         "closed_at": audit.stamp(conclusion.closed_at),
-        "unsealed_since": audit.stamp(await database_now(connection)),
         "awaited": None,
         "deciders": conclusion.deciders.model_dump_json() if conclusion.deciders else None,
     }
-    await connection.execute(_CHANGE, {"of": outcome.approval_id, **end})
+    await connection.execute(_CLOSE, {"of": outcome.approval_id, **end})
     await awaited.remove(connection, outcome.approval_id)
     if outcome.status is Status.FROZEN:
         await settlements.note(connection, outcome.approval_id)

@@ -10,13 +10,13 @@ from sqlalchemy import bindparam, select, update
 from assent.contracts.execute import ReportKind
 from assent.contracts.values import Frozen
 from ledger import audit
-from ledger.clock import database_now
+from ledger.clock import STAMP, database_now
 from ledger.engine import Connection
 from ledger.results import root_of
 from ledger.schema import ClaimState, attempts, claims
 from ledger.statements import Row, Statement, insert
 
-_ADD = Statement(insert(attempts))
+_ADD = Statement(insert(attempts).values(began_at=STAMP))
 _SAID = Statement(
     update(attempts)
     .where(attempts.c.holder == bindparam("of"), attempts.c.state.in_((ClaimState.STARTED, ClaimState.UNKNOWN)))
@@ -106,7 +106,7 @@ async def began(connection: Connection, consent: str, number: int, holder: Holde
         "attempt": number,
         "state": ClaimState.STARTED,
         "in_flight": holder.in_flight.total_seconds() if holder.in_flight is not None else None,
-        **held(holder, await database_now(connection)),
+        **_of(holder),
     }
     await connection.execute(_ADD, begun)
 
@@ -159,4 +159,9 @@ async def begun_of(connection: Connection, consent: str) -> BegunAttempts:
 
 
 def held(holder: Holder, now: datetime) -> dict[str, Any]:
-    return {**holder.model_dump(exclude={"token", "in_flight"}), "holder": holder.token, "began_at": audit.stamp(now)}
+    """How a claim says who holds it, and since when."""
+    return {**_of(holder), "began_at": audit.stamp(now)}
+
+
+def _of(holder: Holder) -> dict[str, Any]:
+    return {**holder.model_dump(exclude={"token", "in_flight"}), "holder": holder.token}

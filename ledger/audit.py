@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import bindparam, func, select, text
+from sqlalchemy import bindparam, func, select, text, true, union_all
 
 from assent.contracts.audit import AuditEntry, AuditRecord
 from assent.payload import canonical_json, sha256
 from ledger import crosscheck
 from ledger.clock import database_now
 from ledger.engine import Connection
-from ledger.records import BOTH, PROPOSAL, records_of
+from ledger.records import BOTH, records_of
 from ledger.schema import audit, audit_outbox, audit_sinks, seals
 from ledger.statements import Statement, insert
 
@@ -34,9 +34,6 @@ _FIRST_FIELDS = frozenset(
 )
 """What every entry says, even that it has none; what later versions added is only said where it is."""
 
-_WRITTEN = Statement(
-    select(audit.c.once, audit.c.hash, PROPOSAL).where(audit.c.approval_id == bindparam("of")).order_by(audit.c.seq)
-)
 _ADD = Statement(insert(audit))
 _PUT_OUT = Statement(
     insert(audit_outbox).from_select(
@@ -57,7 +54,12 @@ _PAGE = Statement(
     .limit(bindparam("limit"))
 )
 _BODIES = Statement(select(audit.c.body).where(audit.c.approval_id == bindparam("of")).order_by(audit.c.seq))
-_LAST_SEAL = Statement(select(seals.c.n, seals.c.hash).order_by(seals.c.n.desc()).limit(1))
+_last_seal = select(seals.c.n, seals.c.hash).order_by(seals.c.n.desc()).limit(1)
+_LAST_SEAL = Statement(_last_seal)
+_head = _last_seal.subquery()
+_waiting = union_all(*(select(each.waiting_for_seal) for each in BOTH)).subquery()
+_WAITING = Statement(select(_waiting, _head.c.n, _head.c.hash).outerjoin(_head, true()))
+"""What waits for its seal, beside the seal that comes before."""
 _newest = (
     select(audit.c.approval_id, func.max(audit.c.seq).label("seq"))
     .where(audit.c.approval_id.in_(bindparam("ids", expanding=True)))
@@ -88,6 +90,14 @@ async def lock(connection: Connection, *approval_ids: str) -> None:
             await connection.execute(records.lock, {"ids": ids})
 
 
+async def hold(connection: Connection, approval_id: str) -> datetime:
+    """Take an approval's row first; since when it is held, by the database's clock."""
+    if connection.dialect.name != "postgresql":
+        return await database_now(connection)
+    held = (await connection.execute(records_of(approval_id).lock, {"ids": [approval_id]})).one()
+    return datetime.fromisoformat(held.since)
+
+
 async def append(
     connection: Connection, approval_id: str, entries: Iterable[AuditEntry], *, is_held: bool = False
 ) -> None:
@@ -98,12 +108,10 @@ async def append(
     entries, its, records = tuple(entries), {"of": approval_id}, records_of(approval_id)
     if not entries:
         return
-    held = (await connection.execute(records.closed_and_written, its)).all() if is_held else []
-    if held:
-        closed, written = held[0].closed_at, [row for row in held if row.once is not None]
-    else:
-        closed = (await connection.execute(records.closed, its)).scalar_one_or_none()
-        written = (await connection.execute(_WRITTEN, its)).all()
+    if not is_held:
+        await lock(connection, approval_id)
+    found = (await connection.execute(records.written, its)).all()
+    written = [row for row in found if row.once is not None]
     known, head, seq = {row.once for row in written}, written[-1].hash if written else "", len(written)
     proposal = _proposal_of(written[0].proposal if written else None, entries[0])
     fresh: list[dict[str, Any]] = []
@@ -117,9 +125,10 @@ async def append(
         fresh.append({"approval_id": approval_id, "seq": seq, "once": entry.once, "body": body, **chained})
     if fresh:
         await connection.execute(_ADD, fresh)
+    if fresh and found[0].has_sinks:
         await connection.execute(_PUT_OUT, {**its, "after": seq - len(fresh)})
-    if closed is not None and fresh:
-        await connection.execute(records.wait_for_seal, {**its, "since": stamp(await database_now(connection))})
+    if fresh and found[0].closed_at is not None:
+        await connection.execute(records.wait_for_seal, its)
 
 
 def _proposal_of(body: str | None, first: AuditEntry) -> AuditEntry:
@@ -147,11 +156,10 @@ async def seal(connection: Connection) -> bool:
         alone = await connection.execute(_ALONE, {"lock": _SEALING})
         if not alone.scalar_one():
             return False
-    waiting = [(await connection.execute(each.waiting_for_seal, {"limit": _MOST_AT_ONCE})).all() for each in BOTH]
-    found = [ended for some in waiting for ended in some]
+    found = (await connection.execute(_WAITING, {"limit": _MOST_AT_ONCE})).all()
     if not found:
         return False
-    n, previous = await head_of_seals(connection)
+    n, previous = found[0].n or 0, found[0].hash or ""
     ids = [ended.record for ended in found]
     heads = {row.approval_id: (row.seq, row.hash) for row in await connection.execute(_HEADS, {"ids": ids})}
     fresh: list[dict[str, Any]] = []
@@ -163,10 +171,11 @@ async def seal(connection: Connection) -> bool:
         fresh.append({**row, "outcome_sha256": outcome, "hash": digest})
         previous = digest
     await connection.execute(_ADD_SEALS, fresh)
-    for records, some in zip(BOTH, waiting, strict=True):
+    kinds = [(records, [each for each in ids if records_of(each) is records]) for records in BOTH]
+    for records, some in kinds:
         if some:
-            await connection.execute(records.sealed, {"ids": [ended.record for ended in some]})
-    return any(len(some) == _MOST_AT_ONCE for some in waiting)
+            await connection.execute(records.sealed, {"ids": some})
+    return any(len(some) == _MOST_AT_ONCE for _, some in kinds)
 
 
 async def page(

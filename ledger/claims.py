@@ -17,6 +17,7 @@ from assent.contracts.values import Frozen
 from assent.payload import sha256
 from ledger import aliases, attempts, audit, grants, overrides, policies, requesters
 from ledger.attempts import Holder, held
+from ledger.clock import STAMP
 from ledger.engine import Connection, inserted
 from ledger.policies import Numbers
 from ledger.results import claim_of, report, result_of, root_of
@@ -54,7 +55,18 @@ _AFTER = Statement(
     .where(_its_consent, claims.c.state == ClaimState.STARTED)
     .where(claims.c.attempt == bindparam("in_attempt"))
 )
-_ACTIVE = Statement(select(claims).where(claims.c.idempotency_key == bindparam("key"), IS_ACTIVE))
+_active_of_key = select(claims).where(claims.c.idempotency_key == bindparam("key"), IS_ACTIVE)
+_ACTIVE = Statement(_active_of_key)
+_IN_THE_WAY = Statement(
+    select(
+        STAMP.label("now"),
+        policies.NUMBER.label("policy"),
+        overrides.LAST_OF_TOOL.label("override"),
+        _active_of_key.exists().label("is_held"),
+        requesters.FROZEN.exists().label("has_twin"),
+    )
+)
+"""All that can keep a call from being begun, as it is at one moment."""
 _KEEP_LATE = Statement(_late.on_conflict_do_update(index_elements=["holder"], set_=_newer))
 _STATUS = Statement(select(approvals.c.status).where(approvals.c.approval_id == bindparam("of")))
 
@@ -101,10 +113,10 @@ async def begin(
 ) -> Beginning:
     """Take the right to run, or learn why there is none. Asking again with the same token answers the same.
 
+    now: since when the approval's row is held (`audit.hold`).
     may_start: whether it is still early enough to begin a call that no attempt has begun.
     policy: the numbers of the policy and of the tool's override that let it run, if they were looked at.
     """
-    await audit.lock(connection, call.approval_id)
     own = await claim_of(connection, call.consent)
     if own is not None:
         return await _begin_again(connection, own, call, holder, now, policy)
@@ -113,45 +125,53 @@ async def begin(
         return _not_begun(met.reason)
     call = met
     if may_start:
-        other = await _active(connection, call.idempotency_key)
-        if hindrance := await _hindrance(connection, call, now, policy, is_held=other is not None):
+        seen = await _in_the_way(connection, call, policy)
+        if hindrance := await _hindrance(connection, call, now, policy, seen):
             return hindrance
         if call.retries:
             await _step_aside(connection, call)
-        elif other is not None:
-            # What is met is what was looked at: a key that became free meanwhile may have a twin that froze meanwhile.
-            return await _meet(connection, call, other, now)
+        elif seen.is_held:
+            # A key that has become free since may have a twin that froze since: that one waits, and looks anew.
+            return await _meet_another(connection, call, now, may_start)
         if not await aliases.take(connection, call.aliases, call.consent):
             return Beginning(right=Right.WAIT)  # of several that it is known as one ended just now, another did not
         sealed = _seal(call.permission, Status.FROZEN)  # so that it stays sealed if its end is never recorded
         if await _claimed(connection, call, ClaimState.STARTED, attempt=1, sealed=sealed, **held(holder, now)):
             await attempts.began(connection, call.consent, 1, holder)
-            await audit.append(connection, call.approval_id, call.entries)
+            await audit.append(connection, call.approval_id, call.entries, is_held=True)
             return Beginning(right=Right.RUN)
     return await _meet_another(connection, call, now, may_start)
 
 
 async def _hindrance(
-    connection: Connection, call: ToolCall, now: datetime, policy: Numbers | None, *, is_held: bool
+    connection: Connection, call: ToolCall, now: datetime, policy: Numbers | None, seen: Row
 ) -> Beginning | None:
     """What keeps a call from being begun that nobody has begun yet, and that it is not too late for.
 
-    is_held: another consent holds its key, and decides what becomes of it.
+    Where another consent holds its key, that one decides what becomes of it.
     """
-    if policy is not None and await _numbers(connection, call) != policy:
+    if policy is not None and _numbers(seen) != policy:
         return Beginning(right=Right.LOOK_AGAIN)
-    if not is_held and (twin := await _frozen_twin(connection, call)):
+    if seen.has_twin and not seen.is_held and (twin := await _frozen_twin(connection, call)):
         return _not_begun(twin.reason)
     if call.retries is not None:
         return await _refused_retry(connection, call, call.retries)
     # An operator's word needs no grant.
-    why = await grants.objection(connection, call, now) if call.grant_id is not None and not is_held else None
+    why = await grants.objection(connection, call, now) if call.grant_id is not None and not seen.is_held else None
     return _not_begun(why) if why is not None else None
 
 
-async def _numbers(connection: Connection, call: ToolCall) -> Numbers:
-    """What is in force now, and until the transaction ends."""
-    return await policies.number_in_force(connection), await overrides.number_in_force(connection, call.tool)
+async def _in_the_way(connection: Connection, call: ToolCall, policy: Numbers | None) -> Row:
+    """What may keep a call from being begun. If a policy was looked at, none is put in force until this ends."""
+    if policy is not None:
+        await policies.hold_policies(connection, alone=False)
+    its = {"key": call.idempotency_key, "payload_sha256": call.payload_sha256, "tool": call.tool}
+    return (await connection.execute(_IN_THE_WAY, its)).one()
+
+
+def _numbers(seen: Row) -> Numbers:
+    """What is in force, by the database's clock."""
+    return seen.policy, overrides.number(seen.override, datetime.fromisoformat(seen.now))
 
 
 def _not_begun(reason: str) -> Beginning:
@@ -189,8 +209,10 @@ async def _step_aside(connection: Connection, call: ToolCall) -> None:
 async def finish(
     connection: Connection, call: ToolCall, holder: Holder, attempt: int, ending: Ending, now: datetime
 ) -> Report:
-    """Record how the body ended. An attempt that was given up on is kept beside the claim, never over it."""
-    await audit.lock(connection, call.approval_id)
+    """Record how the body ended. An attempt that was given up on is kept beside the claim, never over it.
+
+    now: since when the approval's row is held (`audit.hold`).
+    """
     is_news = await attempts.said(connection, holder, ending.state, ending.body_ended, now)
     known = await _with_the_others(connection, call, ending)
     end = {
@@ -247,7 +269,7 @@ async def _with_the_others(connection: Connection, call: ToolCall, ending: Endin
 async def close(connection: Connection, closing: Closing) -> Report:
     """Say for good what became of a consent whose activity ended without a word."""
     await audit.lock(connection, closing.approval_id)
-    await audit.append(connection, closing.approval_id, closing.entries)
+    await audit.append(connection, closing.approval_id, closing.entries, is_held=True)
     if await claim_of(connection, closing.consent) is None:
         closing = await requesters.meet_late(connection, closing)
         other = await _active(connection, closing.idempotency_key)
@@ -266,7 +288,7 @@ async def close(connection: Connection, closing: Closing) -> Report:
         payload_sha256=closing.payload_sha256,
         error=claim.error,
     )
-    await audit.append(connection, closing.approval_id, [did_not_run])
+    await audit.append(connection, closing.approval_id, [did_not_run], is_held=True)
     return Report(kind=ReportKind.FAILED, reason=claim.error)
 
 
@@ -298,14 +320,14 @@ async def _begin_again(
     connection: Connection, own: Row, call: ToolCall, holder: Holder, now: datetime, policy: Numbers | None
 ) -> Beginning:
     """The consent was claimed before: by this very attempt, by one that ended, or by one that did not."""
-    await audit.append(connection, call.approval_id, call.entries)
+    await audit.append(connection, call.approval_id, call.entries, is_held=True)
     if own.state == ClaimState.STARTED and own.holder == holder.token:
         return Beginning(right=Right.RUN, attempt=own.attempt)
     same = own.payload_sha256 == call.payload_sha256  # a reset approval may come back with what was edited since
     if own.state == ClaimState.STARTED and same and holder.is_older_than(own):
         return Beginning(right=Right.YIELD)
     if own.state == ClaimState.STARTED and same and call.retry_safe and own.attempt < call.attempts:
-        if policy is not None and await _numbers(connection, call) != policy:
+        if policy is not None and _numbers(await _in_the_way(connection, call, policy)) != policy:
             return Beginning(right=Right.LOOK_AGAIN)
         number = own.attempt + 1
         mine = {"of": call.consent, "in_attempt": own.attempt}
@@ -334,7 +356,7 @@ async def _meet(connection: Connection, call: ToolCall, other: Row, now: datetim
         return _not_begun(requesters.ANOTHER_PAYLOAD)
     if other.state == ClaimState.STARTED:
         return Beginning(right=Right.WAIT)
-    await audit.append(connection, call.approval_id, call.entries)
+    await audit.append(connection, call.approval_id, call.entries, is_held=True)
     return Beginning(right=Right.REPORT, report=await _take_answer(connection, call, other, now))
 
 
@@ -347,7 +369,7 @@ async def _take_answer(connection: Connection, asking: ToolCall | Closing, other
     ended = {"ended_at": audit.stamp(now), "answer": answer, "answered_by": other.consent, "error": error}
     if await _claimed(connection, asking, ClaimState.CLOSED, attempt=0, sealed=sealed, **ended):
         event = AuditEvent.REPLAY if replayed else AuditEvent.EXECUTE_UNKNOWN
-        await audit.append(connection, asking.approval_id, [answer_entry(asking, event, error, now)])
+        await audit.append(connection, asking.approval_id, [answer_entry(asking, event, error, now)], is_held=True)
     claim = await claim_of(connection, asking.consent)
     assert claim is not None, "it was inserted above"
     return await report(connection, claim)
@@ -394,7 +416,7 @@ async def _give_up(connection: Connection, consent: str, approval_id: str, error
     given_up = await connection.execute(_WHILE_STARTED, {"of": consent, **unknown})
     claim = await claim_of(connection, consent)
     if given_up.rowcount == 1 and claim is not None:
-        await audit.append(connection, approval_id, [execution_entry(claim, now)])
+        await audit.append(connection, approval_id, [execution_entry(claim, now)], is_held=True)
 
 
 def _stored(ending: Ending) -> dict[str, Any]:

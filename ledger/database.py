@@ -89,6 +89,7 @@ class Ledger:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._is_sealing = self._more_ended = False
         self.files = LedgerFiles(engine)
         """What people shared, and what approvals keep of it."""
 
@@ -317,14 +318,15 @@ class Ledger:
         self, call: ToolCall, holder: attempts.Holder, *, may_start: bool = True, policy: Numbers | None = None
     ) -> claims.Beginning:
         async def begin(connection: Connection) -> claims.Beginning:
-            now = await database_now(connection)
+            now = await audit.hold(connection, call.approval_id)
             return await claims.begin(connection, call, holder, now, may_start=may_start, policy=policy)
 
         return await self._engine.write(begin)
 
     async def finish(self, call: ToolCall, holder: attempts.Holder, attempt: int, ending: claims.Ending) -> Report:
         async def finish(connection: Connection) -> Report:
-            return await claims.finish(connection, call, holder, attempt, ending, await database_now(connection))
+            now = await audit.hold(connection, call.approval_id)
+            return await claims.finish(connection, call, holder, attempt, ending, now)
 
         return await self._engine.write(finish)
 
@@ -491,8 +493,21 @@ class Ledger:
             await asyncio.gather(made, self.seal())
             return made.result()
         ended = await ending
-        await self.seal()
+        self._more_ended = True
+        if not self._is_sealing:
+            await self._seal_together()
         return ended
+
+    async def _seal_together(self) -> None:
+        """Seal what has ended, and once more what ended meanwhile: the others need not ask. The next does the rest."""
+        self._is_sealing = True
+        try:
+            for _ in range(2):
+                if self._more_ended:
+                    self._more_ended = False
+                    await self.seal()
+        finally:
+            self._is_sealing = False
 
     async def verify(self, expected_head: str | None = None, kept: Iterable[ClosingHead] = ()) -> list[str]:
         return await self._engine.snapshot(verifying.verify, expected_head, kept)

@@ -21,9 +21,10 @@ from ledger.schema import overrides
 from ledger.statements import Row, Statement, insert
 
 _LAST = Statement(select(overrides.c.n, overrides.c.hash).order_by(overrides.c.n.desc()).limit(1))
-_OF_TOOL = Statement(
-    select(overrides).where(overrides.c.tool == bindparam("tool")).order_by(overrides.c.n.desc()).limit(1)
-)
+_last_of_tool = select(overrides.c.body).where(overrides.c.tool == bindparam("tool"))
+_last_of_tool = _last_of_tool.order_by(overrides.c.n.desc()).limit(1)
+LAST_OF_TOOL = _last_of_tool.scalar_subquery()
+_OF_TOOL = Statement(_last_of_tool)
 _SAME = Statement(select(overrides).where(overrides.c.once == bindparam("wish")))
 _newest = select(func.max(overrides.c.n).label("n")).group_by(overrides.c.tool).subquery()
 _NEWEST = Statement(select(overrides).join(_newest, overrides.c.n == _newest.c.n).order_by(overrides.c.tool))
@@ -85,11 +86,13 @@ def _is_below(one: Permission, other: Permission) -> bool:
     return execution or one.result.strictness < other.result.strictness
 
 
-async def number_in_force(connection: Connection, tool: str) -> int:
-    """Which override of a tool is in force by the database's clock, 0 if none is; until the transaction ends."""
-    await hold_policies(connection, alone=False)
-    found = await _of_tool(connection, tool, await database_now(connection))
-    return found.n if found is not None else 0
+def number(body: str | None, now: datetime) -> int:
+    """Which override of a tool is in force, 0 if none is.
+
+    body: of the tool's last.
+    """
+    last = Override.model_validate_json(body) if body is not None else None
+    return last.n if last is not None and _counts(last, now) else 0
 
 
 async def in_force(connection: Connection) -> Mapping[str, Override]:

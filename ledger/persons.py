@@ -23,6 +23,12 @@ _ALONE = Statement(text("SELECT pg_advisory_xact_lock(:lock)"))
 _PERSONS = Statement(
     select(person_ids.c.person).where(_in_tenant, person_ids.c.key.in_(bindparam("keys", expanding=True)))
 )
+_named = person_ids.alias()
+_KNOWN = Statement(
+    select(person_ids.c.person, person_ids.c.key)
+    .join(_named, (_named.c.tenant_key == person_ids.c.tenant_key) & (_named.c.person == person_ids.c.person))
+    .where(_named.c.tenant_key == bindparam("tenant"), _named.c.key.in_(bindparam("keys", expanding=True)))
+)
 _KEYS = Statement(select(person_ids.c.key).where(_in_tenant, _are_meant))
 _PASSED_ON = Statement(
     delete(person_ids).where(
@@ -36,8 +42,9 @@ _ADD = Statement(insert(person_ids).on_conflict_do_nothing())
 
 async def person(connection: Connection, identity: Identity) -> Person:
     """Whom an identity names, with everything that was proved of them."""
-    persons = await _persons(connection, identity.tenant_key, identity.keys)
-    known = await _keys(connection, identity.tenant_key, persons) if persons else frozenset()
+    named = {"tenant": identity.tenant_key or "", "keys": list(identity.keys)}
+    found = (await connection.execute(_KNOWN, named)).all()
+    persons, known = {row.person for row in found}, frozenset(row.key for row in found)
     return Person.of(
         identity,
         known=known,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import select, text
+from sqlalchemy import func, select, text
 
 from assent.contracts.policy import Policy
 from ledger import audit
@@ -20,7 +20,8 @@ _PUTTING = 0x6173_7367
 _ALONE = Statement(text("SELECT pg_advisory_xact_lock(:lock)"))
 _TOGETHER = Statement(text("SELECT pg_advisory_xact_lock_shared(:lock)"))
 _LAST = Statement(select(policies).order_by(policies.c.n.desc()).limit(1))
-_LAST_NUMBER = Statement(select(policies.c.n).order_by(policies.c.n.desc()).limit(1))
+NUMBER = select(func.coalesce(func.max(policies.c.n), 0)).scalar_subquery()
+"""Which policy is in force, 0 if none ever was; for good only where `hold_policies` was said before."""
 _ADD = Statement(insert(policies))
 
 
@@ -38,12 +39,6 @@ async def put(connection: Connection, words: str, sha256: str, now: datetime) ->
         return
     n = last.n + 1 if last is not None else 1
     await connection.execute(_ADD, {"n": n, "text": words, "sha256": sha256, "since": audit.stamp(now)})
-
-
-async def number_in_force(connection: Connection) -> int:
-    """Which policy is in force, 0 if none ever was. No other one can be put in force until the transaction ends."""
-    await hold_policies(connection, alone=False)
-    return (await connection.execute(_LAST_NUMBER)).scalar() or 0
 
 
 async def in_force(connection: Connection) -> Policy | None:

@@ -18,7 +18,7 @@ from assent.contracts.quotas import NO_LIMITS, Limits
 from assent.contracts.values import Frozen, Surface
 from assent.core.questions import after_ending, objection, refusal_entry, wrong_with
 from ledger import audit, awaited, memberships, quotas, runs
-from ledger.clock import database_now
+from ledger.clock import STAMP
 from ledger.engine import Connection, inserted
 from ledger.messages import Message, MessageKind, messages_of
 from ledger.results import claim_of
@@ -35,7 +35,7 @@ _oldest_first = questions.c.created_at, questions.c.record
 _ADD = Statement(insert(questions).on_conflict_do_nothing())
 _ONE = Statement(select(questions).where(_its_own))
 _HELD = Statement(select(questions).where(_its_own).with_for_update())
-_CHANGE = Statement(update(questions).where(_its_own))
+_CLOSE = Statement(update(questions).where(_its_own).values(unsealed_since=STAMP))
 _ADD_ANSWER = Statement(insert(decisions).on_conflict_do_nothing())
 _ANSWERS = Statement(
     select(decisions.c.judged)
@@ -164,9 +164,8 @@ async def conclude(connection: Connection, conclusion: QuestionConclusion) -> Qu
         "status": outcome.status,
         "outcome": outcome.model_dump_json(),
         "closed_at": audit.stamp(conclusion.closed_at),
-        "unsealed_since": audit.stamp(await database_now(connection)),
     }
-    await connection.execute(_CHANGE, {"of": record, **end})
+    await connection.execute(_CLOSE, {"of": record, **end})
     await awaited.remove(connection, record)
     if _plan(row).run is not None:
         await runs.conclude(connection, outcome.question_id)

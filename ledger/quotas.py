@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import bindparam, func, select, text
+from sqlalchemy import bindparam, func, select, text, union_all
 
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.asking import QuestionPlan
@@ -27,37 +27,36 @@ _BOTH = (approvals, questions)
 """What is counted: both are asked of people."""
 
 
-def _pending_of(whose: str) -> tuple[Statement, ...]:
-    return tuple(
-        Statement(
-            select(func.count())
-            .select_from(table)
-            .where(table.c[whose] == bindparam("whose"), table.c.status.is_(None), table.c.plan.is_not(None))
-            .where(table.c.open_until > bindparam("now"))
-        )
+def _pending_of(whose: str) -> Statement:
+    counts = (
+        select(func.count())
+        .select_from(table)
+        .where(table.c[whose] == bindparam("whose"), table.c.status.is_(None), table.c.plan.is_not(None))
+        .where(table.c.open_until > bindparam("now"))
         for table in _BOTH
     )
+    return Statement(union_all(*counts))
 
 
-_LOCK = Statement(text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 9))"))
+_LOCK = Statement(
+    text("SELECT pg_advisory_xact_lock(hashtextextended(name, 9)) FROM unnest(CAST(:names AS text[])) AS name")
+)
 _PENDING_OF_AGENT = _pending_of("asked_by")
 _PENDING_OF_PERSON = _pending_of("person")
-_SEEN = tuple(
-    Statement(
-        select(func.count(), func.min(table.c.created_at)).where(
-            table.c.chat_id == bindparam("chat_id"), table.c.created_at > bindparam("since")
-        )
+_seen = (
+    select(func.count(), func.min(table.c.created_at)).where(
+        table.c.chat_id == bindparam("chat_id"), table.c.created_at > bindparam("since")
     )
     for table in _BOTH
 )
-_STORED = tuple(
-    Statement(
-        select(func.coalesce(func.sum(table.c.size), 0), func.min(table.c.created_at)).where(
-            table.c.asked_by == bindparam("whose"), table.c.created_at > bindparam("since")
-        )
+_SEEN = Statement(union_all(*_seen))
+_stored = (
+    select(func.coalesce(func.sum(table.c.size), 0), func.min(table.c.created_at)).where(
+        table.c.asked_by == bindparam("whose"), table.c.created_at > bindparam("since")
     )
     for table in _BOTH
 )
+_STORED = Statement(union_all(*_stored))
 
 
 class Place(Frozen):
@@ -132,14 +131,14 @@ async def of_agent(
     return None
 
 
-async def _pending(connection: Connection, counted: tuple[Statement, ...], whose: str, now: datetime) -> int:
-    found = [await connection.execute(each, {"whose": whose, "now": audit.stamp(now)}) for each in counted]
-    return sum(int(each.scalar_one()) for each in found)
+async def _pending(connection: Connection, counted: Statement, whose: str, now: datetime) -> int:
+    found = await connection.execute(counted, {"whose": whose, "now": audit.stamp(now)})
+    return sum(map(int, found.scalars()))
 
 
-async def _lately(connection: Connection, counted: tuple[Statement, ...], which: Parameters) -> tuple[int, str | None]:
+async def _lately(connection: Connection, counted: Statement, which: Parameters) -> tuple[int, str | None]:
     """How much there was lately, and since when."""
-    found = [(await connection.execute(each, which)).one() for each in counted]
+    found = (await connection.execute(counted, which)).all()
     return sum(int(each[0]) for each in found), min((each[1] for each in found if each[1]), default=None)
 
 
@@ -186,5 +185,5 @@ async def _lock(connection: Connection, place: Place, limits: Limits) -> None:
         names.append(f"person:{place.person}")
     if place.asked_by is not None and limits.agent != AgentLimits():
         names.append(f"agent:{place.asked_by}")
-    for name in sorted(names):
-        await connection.execute(_LOCK, {"name": f"quota/{name}"})
+    if names:
+        await connection.execute(_LOCK, {"names": [f"quota/{name}" for name in sorted(names)]})

@@ -18,17 +18,18 @@ from ledger.revisions import plan_of
 from ledger.schema import IS_ACTIVE, IS_UNKNOWN, ClaimState, claims
 from ledger.statements import Row, Statement
 
-_LOCK = Statement(text("SELECT pg_advisory_xact_lock(hashtextextended(:scope, 0))"))
+_LOCK = Statement(
+    text("SELECT pg_advisory_xact_lock(hashtextextended(scope, 0)) FROM unnest(CAST(:scopes AS text[])) AS scope")
+)
 _ACTIVE = Statement(
     select(
         claims.c.consent, claims.c.idempotency_key, claims.c.payload_sha256, claims.c.state, claims.c.requester
     ).where(claims.c.scope_key == bindparam("scope"), IS_ACTIVE)
 )
-_FROZEN = Statement(
-    select(claims.c.idempotency_key, claims.c.approval_id, claims.c.requester).where(
-        claims.c.payload_sha256 == bindparam("payload_sha256"), IS_UNKNOWN
-    )
+FROZEN = select(claims.c.idempotency_key, claims.c.approval_id, claims.c.requester).where(
+    claims.c.payload_sha256 == bindparam("payload_sha256"), IS_UNKNOWN
 )
+_FROZEN = Statement(FROZEN)
 _KEY = Statement(select(claims.c.idempotency_key).where(claims.c.consent == bindparam("consent")))
 NOT_COMPARABLE = (
     "the same call was begun in this scope for somebody who may or may not be this requester: no id is known of both. "
@@ -92,8 +93,7 @@ async def _key(
     scope = asked.scope_key or own  # a plan of before had no requester in its key
     is_alone = scope.partition(":")[2].startswith("approval:")  # nobody else has this scope
     names = sorted({*asked.aliases, *([] if is_alone else [scope])})
-    for name in names:  # in one order, so that no two wait for each other
-        await _lock(connection, name)
+    await _lock(connection, names)  # in one order, so that no two wait for each other
     if asked.aliases:
         return await _key_by_aliases(connection, asked, own, names, retries)
     others = [] if is_alone else await _in_scopes(connection, names)
@@ -171,7 +171,7 @@ async def _likeness(connection: Connection, me: Person, claim: Row) -> Likeness:
     return me.likeness(await persons.person(connection, Identity.model_validate_json(claim.requester)))
 
 
-async def _lock(connection: Connection, scope: str) -> None:
+async def _lock(connection: Connection, scopes: list[str]) -> None:
     """SQLite lets one write at a time as it is."""
-    if connection.dialect.name == "postgresql":
-        await connection.execute(_LOCK, {"scope": scope})
+    if scopes and connection.dialect.name == "postgresql":
+        await connection.execute(_LOCK, {"scopes": scopes})

@@ -33,7 +33,10 @@ _NEWEST = Statement(select(func.max(revisions.c.revision)).where(_its_edits))
 _ADD = Statement(insert(revisions))
 _EDITED = Statement(select(revisions.c.plan).where(_its_edits, revisions.c.revision == bindparam("revision")))
 _EVENT = Statement(select(revisions.c.event_id).where(_its_edits, revisions.c.revision == bindparam("revision")))
-_WITH_HASH = Statement(with_hash(bindparam("of"), bindparam("payload_sha256")))
+_edited = with_hash(approvals.c.approval_id, bindparam("payload_sha256")).correlate(approvals).scalar_subquery()
+_WITH_HASH = Statement(
+    select(func.coalesce(_edited, approvals.c.plan)).where(approvals.c.approval_id == bindparam("of"))
+)
 
 
 async def revise(connection: Connection, plan: Plan, event_id: str) -> Plan:
@@ -75,19 +78,17 @@ async def approval_of(connection: Connection, approval_id: str) -> Row | None:
 
 async def plan_of(connection: Connection, approval_id: str, payload_sha256: str | None = None) -> Plan | None:
     """The plan that stands; or the newest one with that hash, whether it stands or not."""
+    if payload_sha256 is not None:
+        return await _with_hash(connection, approval_id, payload_sha256)
     row = await approval_of(connection, approval_id)
-    if row is None or row.plan is None:
-        return None
-    if payload_sha256 is None:
-        return await standing_plan(connection, row)
-    return await _with_hash(connection, row, payload_sha256)
+    return await standing_plan(connection, row) if row is not None and row.plan is not None else None
 
 
 async def standing_plan(connection: Connection, approval: Row) -> Plan:
     """The plan by which an approval ended; of an open one, as it was edited last."""
     if approval.outcome is not None:
         digest = Outcome.model_validate_json(approval.outcome).payload_sha256
-        if digest and (ended := await _with_hash(connection, approval, digest)):
+        if digest and (ended := await _with_hash(connection, approval.approval_id, digest)):
             return ended
     text = approval.plan
     if approval.revision:
@@ -106,8 +107,7 @@ async def edited_by(connection: Connection, plan: Plan) -> str | None:
     return event
 
 
-async def _with_hash(connection: Connection, approval: Row, payload_sha256: str) -> Plan | None:
-    meant = {"of": approval.approval_id, "payload_sha256": payload_sha256}
-    found = await connection.execute(_WITH_HASH, meant)
-    plan = Plan.model_validate_json(found.scalar_one_or_none() or approval.plan)
-    return plan if plan.payload_sha256 == payload_sha256 else None
+async def _with_hash(connection: Connection, approval_id: str, payload_sha256: str) -> Plan | None:
+    text = (await connection.execute(_WITH_HASH, {"of": approval_id, "payload_sha256": payload_sha256})).scalar()
+    plan = Plan.model_validate_json(text) if text is not None else None
+    return plan if plan is not None and plan.payload_sha256 == payload_sha256 else None

@@ -107,10 +107,17 @@ async def on_a_small_disk(workspace: Workspace) -> Table:
         disk.unmount()
 
 
+async def on_sqlite(workspace: Workspace) -> Table:
+    url = f"sqlite+aiosqlite:///{workspace.directory / 'ledger.db'}"
+    async with _service(workspace, url, _QUICK) as service:
+        return await _seen(service, injections.killed_in_a_group)
+
+
 Environment = Callable[[Workspace], Awaitable[Table]]
 ENVIRONMENTS: tuple[Environment, ...] = (
     in_a_hurry,
     on_a_small_disk,
+    on_sqlite,
     on_signals,
     at_leisure,
     with_a_clock,

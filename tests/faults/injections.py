@@ -18,6 +18,7 @@ from sqlalchemy import make_url
 
 from assent import names
 from tests.conftest import Service
+from tests.faults import commits
 from tests.faults.proxies import Loss
 from tests.faults.servers import OwnPostgres
 from tests.faults.service import Case, ServiceUnderFault, ToolsWorker
@@ -263,6 +264,45 @@ async def disk_full(service: ServiceUnderFault) -> Struck:
     for case in (claim, body):
         case.let_end()
     return {Fault.DISK_FULL: [claim, body, record, report]}
+
+
+async def killed_in_a_group(service: ServiceUnderFault) -> Struck:
+    """Two operations are committed together, and the worker dies: before they are, or before anybody is told."""
+    gate = service.directory / "commits"
+    doomed = await service.worker("group", FAULTS_COMMITS=str(gate))
+    cases = await asyncio.gather(
+        *(service.ask(doomed, moment) for moment in (Moment.CLAIM, Moment.TOOL, Moment.RECORD))
+    )
+    claim, body, record = cases
+    await asyncio.gather(*(service.run(case) for case in (body, record)))
+    gate.with_suffix(commits.BEFORE).touch()
+    record.let_end()
+    await claim.approve()
+    await _killed_while_held(doomed, gate)
+    assert [await service.claim(case) for case in (claim, record)] == [None, "started"], "nothing is there by half"
+    gate = service.directory / "more-commits"
+    doomed = await service.worker("group", FAULTS_COMMITS=str(gate))
+    for case in cases:
+        await case.let_go()
+    await asyncio.gather(*(service.outcome(case) for case in cases))
+    recorded = await asyncio.gather(*(service.ask(doomed, Moment.RECORDED) for _ in range(2)))
+    await asyncio.gather(*(service.run(case) for case in recorded))
+    gate.with_suffix(commits.AFTER).touch()
+    for case in recorded:
+        case.let_end()
+    await _killed_while_held(doomed, gate)
+    assert [await service.claim(case) for case in recorded] == ["executed"] * 2, "what is there is there for all"
+    await service.worker("group")
+    return {Fault.GROUP: [*cases, *recorded]}
+
+
+async def _killed_while_held(worker: ToolsWorker, gate: Path) -> None:
+    async def reached() -> bool:
+        held = gate.with_suffix(commits.HELD)
+        return held.exists() and held.read_text() == "2"
+
+    await until(reached)
+    await worker.process.kill()
 
 
 def _fill(database: Path, filler: Path) -> None:

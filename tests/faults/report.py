@@ -28,6 +28,10 @@ _HOW = {
     "worker gives up recording. The approvals worker can.",
     Fault.DISK_FULL: "The ledger's file system has not one block left, for the approvals worker either: until a claim "
     "was refused and the tool worker gave up recording. Then there is room again.",
+    Fault.GROUP: "What several calls write is committed together. Before claim, before record: the worker is killed "
+    "when it has written one call's claim and another's record, and has not committed: neither is there. After record: "
+    "two records are committed, and the worker is killed before either call hears so: both are there. Another worker "
+    "starts.",
     Fault.POSTGRES: "`pg_ctl restart -m immediate`: every connection breaks, the database recovers as after a crash.",
     Fault.TEMPORAL: "The server is killed, the calls go on and end, and the server starts again on its file.",
     Fault.TEMPORAL_AWAY: "The server is killed, stays away for longer than the heartbeat timeout, and starts again on "

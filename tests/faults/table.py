@@ -41,6 +41,7 @@ class Fault(StrEnum):
     LOST_ANSWER = "ledger's network cut after the call"
     CUT_LONG = "ledger's network cut until the worker gives up"
     DISK_FULL = "disk full (SQLite)"
+    GROUP = "SIGKILL in the middle of a grouped commit (SQLite)"
     POSTGRES = "PostgreSQL restarted"
     TEMPORAL = "Temporal restarted"
     TEMPORAL_AWAY = "Temporal out of reach for longer than the heartbeat"
@@ -92,6 +93,13 @@ TABLE: dict[Fault, Expected] = {
         **_CALM,
         Moment.RECORD: _FROZEN,
         Moment.RECORDED: Impossible("an embedded ledger answers as it records: there is no moment in between"),
+    },
+    Fault.GROUP: {
+        Moment.CLAIM: _EXECUTED,
+        Moment.TOOL: _FROZEN,
+        Moment.RECORD: _FROZEN,
+        Moment.RECORDED: _EXECUTED,
+        Moment.REPORT: Impossible("nothing of the call is left to commit; the first row kills the worker there"),
     },
     Fault.POSTGRES: {**_CALM},
     Fault.TEMPORAL: {**_CALM},

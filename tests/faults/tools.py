@@ -9,12 +9,15 @@ from pathlib import Path
 
 import ledger.postgresql
 from assent import ProbeAnswer, ProbeResult, ToolContext, ToolOutcome, ToolResult, tool
+from tests.faults import commits
 
 QUEUE = os.environ.get("FAULTS_QUEUE", "faults")
 """Each worker of a fault serves a queue of its own, so that no other takes what is meant for it."""
 ledger.postgresql.STATEMENT_SECONDS = float(os.environ.get("FAULTS_STATEMENT", "20"))
 ledger.postgresql.IDLE_SECONDS = float(os.environ.get("FAULTS_IDLE", "10"))
 TIMEOUT = timedelta(seconds=float(os.environ.get("FAULTS_TIMEOUT", "60")))
+if "FAULTS_COMMITS" in os.environ:
+    commits.gate(Path(os.environ["FAULTS_COMMITS"]))
 
 
 def _take_effect(path: str, ctx: ToolContext) -> None:

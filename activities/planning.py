@@ -37,7 +37,7 @@ from assent.persons import Person
 from assent.policy.rules import Asking, Effective, objection
 from assent.settings import Settings
 from assent.sizes import EDIT, text_size, travels
-from ledger import Ledger, Twin
+from ledger import Ledger, told_of_twin
 
 MOST_FILES = 20
 """How many files one call may name."""
@@ -105,7 +105,6 @@ class Planner:
         scope = scope_of(
             approval_id=request.approval_id, message_id=request.message_id, scope=request.idempotency_scope
         )
-        twin = await self._ledger.twin(payload_sha256, namespace, requester)
         effective = _warned(effective, resolved, Mask(payload, manifest.sensitive))
         asked_at, ttl = preparation.deadline - request.ttl, _ttl(request, manifest, effective)
         return Plan(
@@ -141,7 +140,6 @@ class Planner:
             callback_url=request.callback_url,
             probe_for=manifest.probe_for,
             remind_every=settings.remind_every,
-            **_as_told(twin),
             grant=grant,
             conversation=conversation,
             chat_is_known=chat_is_known,
@@ -201,7 +199,7 @@ class Planner:
                 "payload_sha256": payload_sha256,
                 "idempotency_key": plan.idempotency_key.removesuffix(plan.payload_sha256) + payload_sha256,
                 "scope_key": plan.scope_key.removesuffix(plan.payload_sha256) + payload_sha256,
-                **_as_told(twin),
+                **told_of_twin(twin),
                 "former_sha256": tuple({*plan.former_sha256, plan.payload_sha256} - {payload_sha256}),
                 "edit": Edit(
                     by=by,
@@ -478,14 +476,6 @@ def _whereabouts(plan: Plan, person: Person, resolved: Resolved | None) -> dict[
 def _aliases(request: Request, namespace: str, payload_sha256: str) -> tuple[str, ...]:
     said = {"key": request.idempotency_scope, "message_id": request.message_id, "event_id": request.event_id}
     return alias_keys(namespace, payload_sha256, **said)
-
-
-def _as_told(twin: Twin | None) -> dict[str, Any]:
-    """What a plan says of an identical call that is frozen."""
-    return {
-        "frozen_twin": twin.approval_id if twin else None,
-        "another_is_frozen": twin is not None and twin.approval_id is None,
-    }
 
 
 def _ttl(request: Request, manifest: Manifest, effective: Effective) -> timedelta:

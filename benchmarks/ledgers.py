@@ -21,11 +21,11 @@ from assent.contracts.prepare import Prepared
 from assent.contracts.quotas import NO_LIMITS, Limits
 from assent.contracts.request import Request
 from assent.persons import Person
-from ledger import Beginning, Ending, Holder, Ledger, Numbers, Right, Twin
+from ledger import Beginning, Ending, Holder, Ledger, Numbers, Right
 from ledger.engine import Connection, Engine
 
 STEPS = (
-    *("manifest", "person", "policy", "twin", "register", "record", "intend", "sent"),
+    *("manifest", "person", "policy", "register", "record", "intend", "sent"),
     *("plan", "begin", "finish", "conclude", "shows"),
 )
 """What one approval asks of the ledger, in order; four of them only where there are cards. The policy is read at most
@@ -150,9 +150,6 @@ class NoLedger(Ledger):
 
     async def person(self, identity: Identity) -> Person:
         return Person.of(identity)
-
-    async def twin(self, payload_sha256: str, namespace: str, requester: Identity) -> Twin | None:
-        return None
 
     async def plan(self, approval_id: str, payload_sha256: str | None = None) -> Plan | None:
         return self._plans.get(approval_id)

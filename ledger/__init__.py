@@ -11,7 +11,7 @@ from ledger.pins import Pin
 from ledger.policies import Numbers
 from ledger.questions import OpenQuestion, QuestionRecord
 from ledger.reader import Reader
-from ledger.requesters import Twin
+from ledger.requesters import Twin, told_of_twin
 from ledger.reviews import Orphan, Untold
 from ledger.schema import ClaimState
 from ledger.threads import LedgerCheckpointer
@@ -45,4 +45,5 @@ __all__ = [
     "Twin",
     "bundle_slot",
     "is_refusal",
+    "told_of_twin",
 ]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Text, bindparam, select, tuple_, update
+from sqlalchemy import Text, bindparam, select, true, tuple_, update
 
 from assent.client.reader import Subject
 from assent.content import storable
@@ -27,20 +28,36 @@ from assent.core.judging import after_ending, objection, refusal_entry
 from assent.core.panel import Panel
 from assent.core.views import awaited_at_first
 from assent.payload import argument_values, sha256
-from ledger import audit, awaited, claims, grants, quotas, requesters, results, settlements
+from ledger import audit, awaited, claims, grants, persons, quotas, requesters, results, settlements
 from ledger.clock import STAMP
 from ledger.engine import Connection, inserted
 from ledger.messages import MessageKind, judged_of, messages_of
 from ledger.open_approvals import IS_OPEN, LIVES_IN, OLDEST_FIRST
-from ledger.results import claim_of, claimed_payload, report
+from ledger.results import claim_of, report
 from ledger.revisions import approval_of, begin_anew, plan_of, standing_plan
 from ledger.schema import ClaimState, approvals, conversations, decisions
+from ledger.schema import claims as claims_table
 from ledger.statements import Row, Statement, insert
 
 _conversation = insert(conversations)
 _ADD = Statement(insert(approvals).on_conflict_do_nothing())
+_asked_now = select(bindparam("of", type_=Text).label("its")).subquery()
+_known = persons.KNOWN.subquery()
+_BEFORE = Statement(
+    select(approvals, requesters.FROZEN.exists().label("has_twin"), _known)
+    .select_from(_asked_now.outerjoin(approvals, approvals.c.approval_id == _asked_now.c.its))
+    .outerjoin(_known, true())
+)
+"""What stands already, whether an identical call is frozen, and who the requester is: in each row one of their ids."""
 _HELD = Statement(select(approvals).where(approvals.c.approval_id == bindparam("of")).with_for_update())
-_CLOSE = Statement(update(approvals).where(approvals.c.approval_id == bindparam("of")).values(unsealed_since=STAMP))
+_claimed = select(claims_table.c.payload_sha256).where(claims_table.c.consent == bindparam("of")).scalar_subquery()
+_CLOSE = Statement(
+    update(approvals)
+    .where(approvals.c.approval_id == bindparam("of"))
+    .values(unsealed_since=STAMP)
+    .returning(_claimed.label("claimed"))
+)
+"""The end of an approval; tells the hash of what it claimed. Nothing is read of the result, which may be large."""
 _OUTCOME = Statement(select(approvals.c.outcome).where(approvals.c.approval_id == bindparam("of")))
 _WAITING = Statement(
     select(approvals)
@@ -93,9 +110,12 @@ async def register(
 ) -> Prepared:
     """Store the plan if there is none yet, and return the one that stands."""
     request_sha256, refused = request.sha256, storable(refused)
-    if standing := await stored(connection, request.approval_id, request_sha256):
-        return standing
-    place = await quotas.place_of(connection, request, plan)
+    requester = plan.requester if plan else request.requester
+    its = {"of": request.approval_id, "payload_sha256": plan.payload_sha256 if plan else None}
+    before = (await connection.execute(_BEFORE, {**its, **persons.named_by(requester)})).all()
+    if before[0].approval_id is not None:
+        return await _stands(connection, before[0], request_sha256)
+    place = await quotas.place_of(connection, request, plan, persons.known_as(requester, before))
     if exceeded := await quotas.exceeded(connection, place, limits, now):
         return Prepared(exceeded=exceeded)
     others = await _take_slot(connection, request, plan, now, namespace) if plan else ()
@@ -103,6 +123,8 @@ async def register(
         return Prepared(busy_with=others[0])
     if plan:
         plan = plan.model_copy(update={"supersedes": others})
+    if plan and before[0].has_twin:
+        plan = plan.model_copy(update=requesters.told_of_twin(await requesters.frozen_twin(connection, plan)))
     waits_for = awaited_at_first(plan) if plan else None
     row = {
         "approval_id": request.approval_id,
@@ -150,8 +172,9 @@ async def conclude(connection: Connection, conclusion: Conclusion, denied: str |
     """
     outcome = conclusion.outcome
     row = (await connection.execute(_HELD, {"of": outcome.approval_id})).first()
-    for place, judged in enumerate(conclusion.judged):
-        await _remember(connection, outcome.approval_id, judged, place)
+    if conclusion.judged:
+        decided = [_said(outcome.approval_id, judged, place) for place, judged in enumerate(conclusion.judged)]
+        await connection.execute(_ADD_DECISION, decided)
     if row is None or row.outcome is not None:
         await audit.append(connection, outcome.approval_id, conclusion.entries)
         return Outcome.model_validate_json(row.outcome) if row else outcome
@@ -171,8 +194,16 @@ async def conclude(connection: Connection, conclusion: Conclusion, denied: str |
         )
         if known := await claims.shut(connection, closing):
             outcome = concluded(outcome, known)
-    outcome = await _as_claimed(connection, outcome)
     await audit.append(connection, outcome.approval_id, conclusion.entries, is_held=True)
+    outcome = await _close(connection, outcome, conclusion)
+    await awaited.remove(connection, outcome.approval_id)
+    if outcome.status is Status.FROZEN:
+        await settlements.note(connection, outcome.approval_id)
+    return outcome
+
+
+async def _close(connection: Connection, outcome: Outcome, conclusion: Conclusion) -> Outcome:
+    """Write an ending; and once more, with the payload that ran, where the claim has another than the outcome."""
     end = {
         "status": outcome.status,
         "outcome": outcome.model_dump_json(),
@@ -180,11 +211,11 @@ async def conclude(connection: Connection, conclusion: Conclusion, denied: str |
         "awaited": None,
         "deciders": conclusion.deciders.model_dump_json() if conclusion.deciders else None,
     }
-    await connection.execute(_CLOSE, {"of": outcome.approval_id, **end})
-    await awaited.remove(connection, outcome.approval_id)
-    if outcome.status is Status.FROZEN:
-        await settlements.note(connection, outcome.approval_id)
-    return outcome
+    claimed = (await connection.execute(_CLOSE, {"of": outcome.approval_id, **end})).scalar_one()
+    if claimed is None or outcome.payload_sha256 in (None, claimed):
+        return outcome
+    ran = await _as_claimed(connection, outcome, claimed)
+    return outcome if ran == outcome else await _close(connection, ran, conclusion)
 
 
 async def _concluded_plan(connection: Connection, row: Row, outcome: Outcome) -> Plan:
@@ -228,14 +259,11 @@ async def note(connection: Connection, batch: AuditBatch) -> None:
         await awaited.change(connection, batch.approval_id, batch.awaited)
 
 
-async def _as_claimed(connection: Connection, outcome: Outcome) -> Outcome:
+async def _as_claimed(connection: Connection, outcome: Outcome, claimed: str) -> Outcome:
     """The outcome with the payload that ran: an approval that was reset may end with another than it had claimed."""
-    claimed = await claimed_payload(connection, outcome.approval_id)
-    if claimed is None or outcome.payload_sha256 in (None, claimed):
-        return outcome
     claim = await claim_of(connection, outcome.approval_id)
     assert claim is not None, "a claim is never deleted"
-    plan = await plan_of(connection, outcome.approval_id, claim.payload_sha256)
+    plan = await plan_of(connection, outcome.approval_id, claimed)
     known = await report(connection, claim)
     if plan is None or known.kind is ReportKind.NOT_BEGUN:
         return outcome
@@ -377,7 +405,7 @@ async def judge_late(connection: Connection, decision: Decision, now: datetime) 
     refused = _objection(plan, deciders, decision, cards, digest) if plan else None
     kind = refused or after_ending(outcome.status)
     judged = Judged.of(decision, kind, decision.received_at or now)
-    if not await _remember(connection, decision.approval_id, judged):
+    if not await inserted(connection, _ADD_DECISION, _said(decision.approval_id, judged)):
         first = await _judged(connection, decision.approval_id, decision.event_id)
         kind = first.verdict if first.delivery_id == decision.delivery_id else VerdictKind.DUPLICATE
     elif entry := refusal_entry(decision, kind, now):
@@ -398,8 +426,11 @@ def _objection(
 async def stored(connection: Connection, approval_id: str, request_sha256: str) -> Prepared | None:
     """What was prepared before, as it was then: edits since belong to a run that was reset."""
     row = await approval_of(connection, approval_id)
-    if row is None:
-        return None
+    return await _stands(connection, row, request_sha256) if row is not None else None
+
+
+async def _stands(connection: Connection, row: Row, request_sha256: str) -> Prepared:
+    approval_id: str = row.approval_id
     if row.request_sha256 != request_sha256:
         return Prepared(conflict=True)
     if row.revision and row.outcome is None:
@@ -437,9 +468,9 @@ async def _take_slot(
     return tuple(each.approval_id for each in mine if together is None or each.bundle_id != together)
 
 
-async def _remember(connection: Connection, approval_id: str, judged: Judged, place: int = _MOST_SHOWN) -> bool:
+def _said(approval_id: str, judged: Judged, place: int = _MOST_SHOWN) -> dict[str, Any]:
     said = {"event_id": judged.event_id, "judged": judged.model_dump_json(), "place": place}
-    return await inserted(connection, _ADD_DECISION, {"approval_id": approval_id, **said})
+    return {"approval_id": approval_id, **said}
 
 
 async def _judged(connection: Connection, approval_id: str, event_id: str) -> Judged:

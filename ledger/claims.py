@@ -152,7 +152,8 @@ async def _hindrance(
     """
     if policy is not None and _numbers(seen) != policy:
         return Beginning(right=Right.LOOK_AGAIN)
-    if seen.has_twin and not seen.is_held and (twin := await _frozen_twin(connection, call)):
+    stops_for_twin = seen.has_twin and not seen.is_held and not call.retry_safe
+    if stops_for_twin and (twin := await requesters.frozen_twin(connection, call)):
         return _not_begun(twin.reason)
     if call.retries is not None:
         return await _refused_retry(connection, call, call.retries)
@@ -176,14 +177,6 @@ def _numbers(seen: Row) -> Numbers:
 
 def _not_begun(reason: str) -> Beginning:
     return Beginning(right=Right.REPORT, report=Report(kind=ReportKind.NOT_BEGUN, reason=reason))
-
-
-async def _frozen_twin(connection: Connection, call: ToolCall) -> requesters.Twin | None:
-    """What keeps a call from running: another one, the same but for its key, of which nobody knows."""
-    if call.retry_safe:
-        return None
-    namespace = call.idempotency_key.partition(":")[0]
-    return await requesters.twin_of(connection, call.payload_sha256, namespace, call.requester)
 
 
 async def _refused_retry(connection: Connection, call: ToolCall, retried: str) -> Beginning | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import bindparam, delete, select, text, update
 
@@ -10,7 +11,7 @@ from assent.contracts.identity import Identity
 from assent.persons import Person, kinds
 from ledger.engine import Connection
 from ledger.schema import person_ids
-from ledger.statements import Statement, insert
+from ledger.statements import Row, Statement, insert
 
 _LASTING = frozenset({"open_id", "union_id"})
 """The kinds of id that stay with a person for good; a user_id can be changed, and given to somebody else."""
@@ -24,11 +25,13 @@ _PERSONS = Statement(
     select(person_ids.c.person).where(_in_tenant, person_ids.c.key.in_(bindparam("keys", expanding=True)))
 )
 _named = person_ids.alias()
-_KNOWN = Statement(
-    select(person_ids.c.person, person_ids.c.key)
+KNOWN = (
+    select(person_ids.c.person.label("known_person"), person_ids.c.key.label("known_key"))
     .join(_named, (_named.c.tenant_key == person_ids.c.tenant_key) & (_named.c.person == person_ids.c.person))
     .where(_named.c.tenant_key == bindparam("tenant"), _named.c.key.in_(bindparam("keys", expanding=True)))
 )
+"""Every id that was proved of whomever an identity may name."""
+_KNOWN = Statement(KNOWN)
 _KEYS = Statement(select(person_ids.c.key).where(_in_tenant, _are_meant))
 _PASSED_ON = Statement(
     delete(person_ids).where(
@@ -42,9 +45,18 @@ _ADD = Statement(insert(person_ids).on_conflict_do_nothing())
 
 async def person(connection: Connection, identity: Identity) -> Person:
     """Whom an identity names, with everything that was proved of them."""
-    named = {"tenant": identity.tenant_key or "", "keys": list(identity.keys)}
-    found = (await connection.execute(_KNOWN, named)).all()
-    persons, known = {row.person for row in found}, frozenset(row.key for row in found)
+    return known_as(identity, await connection.execute(_KNOWN, named_by(identity)))
+
+
+def named_by(identity: Identity) -> dict[str, Any]:
+    """What `KNOWN` asks for."""
+    return {"tenant": identity.tenant_key or "", "keys": list(identity.keys)}
+
+
+def known_as(identity: Identity, found: Iterable[Row]) -> Person:
+    """Whom an identity names, by what `KNOWN` found."""
+    proved = [(row.known_person, row.known_key) for row in found if row.known_key is not None]
+    persons, known = {person for person, _ in proved}, frozenset(key for _, key in proved)
     return Person.of(
         identity,
         known=known,

@@ -14,6 +14,7 @@ from assent.contracts.questions import QuestionRequest
 from assent.contracts.quotas import DAY, HOUR, AgentLimits, Exceeded, Limits, Quota
 from assent.contracts.request import Request
 from assent.contracts.values import Frozen
+from assent.persons import Person
 from ledger import audit, persons
 from ledger.engine import Connection
 from ledger.schema import approvals, questions
@@ -71,11 +72,10 @@ class Place(Frozen):
     size: int
 
 
-async def place_of(connection: Connection, request: Request, plan: Plan | None) -> Place:
-    requester = plan.requester if plan else request.requester
+async def place_of(connection: Connection, request: Request, plan: Plan | None, requester: Person) -> Place:
     return Place(
         asked_by=request.asked_by,
-        person=(await persons.person(connection, requester)).canonical,
+        person=requester.canonical,
         chat_id=await _seen_in(connection, plan) if plan else None,
         size=len(request.model_dump_json()),
     )
@@ -93,7 +93,8 @@ async def place_of_question(connection: Connection, request: QuestionRequest, pl
 
 async def exceeded_by(connection: Connection, request: Request, limits: Limits, now: datetime) -> Exceeded | None:
     """The quota that a request without a plan would go beyond."""
-    return await exceeded(connection, await place_of(connection, request, None), limits, now)
+    requester = await persons.person(connection, request.requester)
+    return await exceeded(connection, await place_of(connection, request, None, requester), limits, now)
 
 
 async def exceeded(connection: Connection, place: Place, limits: Limits, now: datetime) -> Exceeded | None:

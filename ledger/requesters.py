@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import bindparam, select, text
 
@@ -147,6 +148,20 @@ async def twin_of(connection: Connection, payload_sha256: str, namespace: str, r
     me = await persons.person(connection, requester)
     own = [row.approval_id for row in twins if await _likeness(connection, me, row) is Likeness.SAME]
     return Twin(approval_id=own[0] if own else None)
+
+
+async def frozen_twin(connection: Connection, asked: ToolCall | Plan) -> Twin | None:
+    """The call that is the same as this one but for its key, and that is frozen."""
+    namespace = asked.idempotency_key.partition(":")[0]
+    return await twin_of(connection, asked.payload_sha256, namespace, asked.requester)
+
+
+def told_of_twin(twin: Twin | None) -> dict[str, Any]:
+    """What a plan says of an identical call that is frozen."""
+    return {
+        "frozen_twin": twin.approval_id if twin else None,
+        "another_is_frozen": twin is not None and twin.approval_id is None,
+    }
 
 
 async def of_one_person(connection: Connection, requester: Identity, plans: Iterable[Plan]) -> list[Plan]:

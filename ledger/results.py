@@ -18,7 +18,6 @@ from ledger.schema import ClaimState, claims
 from ledger.statements import Row, Statement
 
 _CLAIM = Statement(select(claims).where(claims.c.consent == bindparam("consent")))
-_PAYLOAD = Statement(select(claims.c.payload_sha256).where(claims.c.consent == bindparam("consent")))
 _OF_APPROVAL = Statement(
     select(claims).where(claims.c.approval_id == bindparam("approval_id")).order_by(claims.c.began_at)
 )
@@ -27,12 +26,6 @@ _CHANGE = Statement(update(claims).where(claims.c.consent == bindparam("of")))
 
 async def claim_of(connection: Connection, consent: str) -> Row | None:
     return (await connection.execute(_CLAIM, {"consent": consent})).first()
-
-
-async def claimed_payload(connection: Connection, consent: str) -> str | None:
-    """The hash of what a consent claimed. Nothing is read of its result, which may be large."""
-    payload_sha256: str | None = (await connection.execute(_PAYLOAD, {"consent": consent})).scalar_one_or_none()
-    return payload_sha256
 
 
 async def root_of(connection: Connection, consent: str) -> Row | None:

@@ -60,6 +60,15 @@ NO_SUCH_FILE = Reason(
 FILE_NOT_TO_BE_HAD = Reason("files: {file_id} cannot be fetched: {why}")
 BYTES_ARE_GONE = Reason("the bytes of {file_id} are no longer kept; propose the call anew")
 OTHER_BYTES = Reason("the bytes of {file_id} are not those that were approved")
+TOO_MANY_FILES = Reason("files: the call names {count} files, the limit is {most}")
+NO_FEISHU_FOR_FILES = Reason("files: this service talks to no Feishu, so it cannot fetch what people shared there")
+MESSAGE_ELSEWHERE = Reason(
+    "reply_to: that message is not in the chat that chat_id names; leave one of them out, or correct it"
+)
+OWN_TOOL_STAYS = Reason("name: which of its tools the agent calls cannot be changed; reject the call instead")
+OWN_CALL_TOO_LARGE = Reason(
+    "the agent's call holds more than {bytes} bytes; keep the large part elsewhere, and name it"
+)
 
 
 # What is wrong with an argument
@@ -85,6 +94,8 @@ NESTED_TOO_DEEP = Reason("nested deeper than {count} levels; flatten it, or send
 TOOL_DENIES = Reason("the tool {tool} lets nobody run it")
 RULE_DENIES_BECAUSE = Reason("the operator's rule {rule} does not allow it: {why}")
 RULE_DENIES = Reason("the operator's rule {rule} does not allow it")
+OVERRIDE_DENIES_BECAUSE = Reason("an operator's override does not allow it: {why}")
+OVERRIDE_DENIES = Reason("an operator's override does not allow it")
 RULE_IN_DOUBT = Reason(
     "whether the operator's rule {rule} applies cannot be said ({why}), and it would make a difference, so it is "
     "denied; name the requester by these ids, and the chat"

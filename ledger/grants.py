@@ -6,6 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import bindparam, or_, select, update
 
+from assent import reasons
 from assent.contracts.approvers import Approvers
 from assent.contracts.audit import AuditEntry, AuditEvent
 from assent.contracts.decision import DecisionKind, Remember
@@ -17,6 +18,7 @@ from assent.contracts.permission import Execution
 from assent.contracts.plan import Plan
 from assent.contracts.values import Frozen, Surface
 from assent.payload import sha256
+from assent.reasons import Reason
 from ledger import audit, crosscheck
 from ledger.engine import Connection, inserted
 from ledger.revisions import plan_of
@@ -156,12 +158,11 @@ async def objection(connection: Connection, call: ToolCall, now: datetime) -> st
     """Why a call may not begin on the grant it names. The grant cannot be revoked until the transaction ends."""
     row = (await connection.execute(_HELD, {"of": call.grant_id})).first()
     plan = await plan_of(connection, call.approval_id, call.payload_sha256)
-    named = f"the remembered decision {call.grant_id}"
     if row is None or plan is None:
-        return f"{named} is not known; propose the call anew"
+        return reasons.GRANT_UNKNOWN(grant=call.grant_id)
     grant = _read(row)
     if why := _ended(grant, now):
-        return f"{named} {why}; propose the call anew"
+        return why(grant=call.grant_id)
     wanted = Wanted(
         tool=plan.subject,
         payload_sha256=call.payload_sha256,
@@ -172,7 +173,7 @@ async def objection(connection: Connection, call: ToolCall, now: datetime) -> st
         approvers=plan.approvers,
     )
     if grant.decision is not DecisionKind.APPROVE or not _counts(grant, wanted):
-        return f"{named} does not count for this call; propose the call anew"
+        return reasons.GRANT_DOES_NOT_COUNT(grant=call.grant_id)
     return None
 
 
@@ -204,10 +205,10 @@ def _grant_id(plan: Plan, scope: Remember, decision: DecisionKind) -> str:
     return "g_" + sha256(f"{plan.approval_id}/{scope}/{decision}/{plan.payload_sha256}")[:32]
 
 
-def _ended(grant: Grant, now: datetime) -> str | None:
+def _ended(grant: Grant, now: datetime) -> Reason | None:
     if grant.revoked_at is not None:
-        return "was revoked"
-    return "has expired" if now >= grant.expires_at else None
+        return reasons.GRANT_WAS_REVOKED
+    return reasons.GRANT_EXPIRED if now >= grant.expires_at else None
 
 
 def _counts(grant: Grant, wanted: Wanted) -> bool:

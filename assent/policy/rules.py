@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Self
 
+from assent import reasons
 from assent.contracts.approvers import Approvers
 from assent.contracts.identity import Identity
 from assent.contracts.manifest import Manifest, Risk
@@ -309,8 +310,9 @@ def beside(holds: Effective, override: Override) -> Effective:
     """What holds where an override stands beside it: the stricter of both."""
     permission, denied = override.beside(holds.permission), holds.denied
     if override.execution is Execution.DENY:
-        why = f": {override.reason}" if override.reason else ""
-        denied = holds.denied if holds.rule and holds.denied else f"an operator's override does not allow it{why}"
+        why = override.reason
+        overridden = reasons.OVERRIDE_DENIES_BECAUSE(why=why) if why else reasons.OVERRIDE_DENIES()
+        denied = holds.denied if holds.rule and holds.denied else overridden
     return holds.model_copy(update={"permission": permission, "denied": denied, "override": override.n})
 
 

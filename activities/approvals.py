@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
@@ -25,6 +25,11 @@ from assent.contracts.status import Status
 from assent.errors import InvalidRequest
 from assent.settings import Settings
 from ledger import Ledger
+
+_CHANGEABLE = timedelta(days=14)
+"""How long Feishu lets a card be changed."""
+_MOST_REDRAWN = 50
+"""How many cards are redrawn at once when a remembered decision is revoked."""
 
 
 class ApprovalActivities:
@@ -124,14 +129,17 @@ class ApprovalActivities:
                 return Recalled(review=review.without_words() if review else None)
 
     async def _outdated(self, question: Recall, revoked: RevokedKind) -> tuple[str, ...]:
-        """Whose cards still show a grant that has ended: where it was given, and where somebody just wanted to end it.
+        """Whose cards still show a grant that has ended: where it was given, and where it stood in for people.
 
-        One that is shown elsewhere says so to whoever presses its button, and is redrawn then.
+        Of very many, and after Feishu lets no card be changed any more, one says so to whoever presses its button.
         """
         if self._cards is None or revoked not in (RevokedKind.REVOKED, RevokedKind.ALREADY_REVOKED):
             return ()
         grant = await self._ledger.grant(question.grant_id)
-        shown = (grant.approval_id if grant else "", question.approval_id)
+        shown = [grant.approval_id if grant else "", question.approval_id]
+        if revoked is RevokedKind.REVOKED:
+            since = datetime.now(UTC) - _CHANGEABLE
+            shown += await self._ledger.stood_in(question.grant_id, since=since, limit=_MOST_REDRAWN)
         return tuple(dict.fromkeys(filter(None, shown)))
 
     async def _revoke(self, question: Recall) -> RevokedKind:

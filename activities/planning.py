@@ -148,6 +148,7 @@ class Planner:
             escalate_to=effective.escalate_to,
             bundle_id=request.bundle_id,
             presentation=manifest.presentation,
+            keeps_later_stages=True,
             is_consent_only=manifest.is_consent_only,
             tool_call_id=request.tool_call_id,
             thread_id=request.thread_id,

@@ -36,6 +36,9 @@ CHANGED = Reason("arguments were changed in the form: approve with these changes
 TOO_FEW = Reason(
     "too few people would be left who can approve: leave it to somebody who is not an approver of this call yet"
 )
+NEEDED_LATER = Reason(
+    "you are needed in a later stage, and everybody counts once: let somebody else approve this stage"
+)
 DECISION_TOO_LARGE = Reason("a decision may hold at most {bytes} bytes and some depth, including an edit's arguments")
 OTHERS_FIRST = Reason("other decisions are being checked, and no more can wait behind them: decide again in a moment")
 NO_ROOM = Reason("the ledger is out of reach, and too much is already waiting to be recorded: decide again in a while")

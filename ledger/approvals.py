@@ -139,6 +139,7 @@ async def register(
         **place.model_dump(),
         "temporal_namespace": namespace,
         "awaited": waits_for.model_dump_json() if waits_for else None,
+        "grant_id": plan.grant.grant_id if plan and plan.grant else None,
     }
     if not await inserted(connection, _ADD, row):
         standing = await stored(connection, request.approval_id, request_sha256)

@@ -379,6 +379,10 @@ class Ledger:
     async def grant(self, grant_id: str) -> Grant | None:
         return await self._engine.read(grants.grant_of, grant_id)
 
+    async def stood_in(self, grant_id: str, *, since: datetime, limit: int) -> tuple[str, ...]:
+        """The approvals in which nobody was asked because of a grant, the newest first."""
+        return await self._engine.read(grants.stood_in, grant_id, since, limit)
+
     async def grant_for(
         self,
         *,

@@ -22,7 +22,7 @@ from assent.reasons import Reason
 from ledger import audit, crosscheck
 from ledger.engine import Connection, inserted
 from ledger.revisions import plan_of
-from ledger.schema import grants
+from ledger.schema import approvals, grants
 from ledger.statements import Row, Statement, insert
 
 _MEANT = {
@@ -44,6 +44,12 @@ _FOR = Statement(
 _OF = Statement(select(grants).where(grants.c.grant_id == bindparam("of")))
 _HELD = Statement(select(grants).where(grants.c.grant_id == bindparam("of")).with_for_update(read=True))
 _PAGE = Statement(_newest_first.offset(bindparam("offset")).limit(bindparam("limit")))
+_STOOD_IN = Statement(
+    select(approvals.c.approval_id)
+    .where(approvals.c.grant_id == bindparam("of"), approvals.c.created_at >= bindparam("since"))
+    .order_by(approvals.c.created_at.desc())
+    .limit(bindparam("limit"))
+)
 _REVOKE = Statement(update(grants).where(grants.c.grant_id == bindparam("of"), grants.c.revoked_at.is_(None)))
 
 
@@ -103,6 +109,12 @@ async def grant_for(connection: Connection, wanted: Wanted, now: datetime) -> Gr
 async def grant_of(connection: Connection, grant_id: str) -> Grant | None:
     row = (await connection.execute(_OF, {"of": grant_id})).first()
     return _read(row) if row is not None else None
+
+
+async def stood_in(connection: Connection, grant_id: str, since: datetime, limit: int) -> tuple[str, ...]:
+    """The approvals in which nobody was asked because of a grant, the newest first."""
+    wanted = {"of": grant_id, "since": audit.stamp(since), "limit": limit}
+    return tuple(row.approval_id for row in await connection.execute(_STOOD_IN, wanted))
 
 
 async def grant_about(connection: Connection, plan: Plan) -> Grant | None:

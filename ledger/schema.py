@@ -20,7 +20,7 @@ class ClaimState(StrEnum):
 
 ACTIVE = frozenset({ClaimState.STARTED, ClaimState.EXECUTED, ClaimState.UNKNOWN})
 """The states in which a claim keeps its key."""
-VERSION = "0019"
+VERSION = "0020"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -49,6 +49,7 @@ approvals = Table(
     Column("size", Integer, nullable=False, server_default="0"),
     Column("awaited", Text),
     Column("deciders", Text),
+    Column("grant_id", Text),
     Index("approvals_of_agent", "asked_by", "created_at"),
     Index("approvals_of_chat", "chat_id", "created_at"),
     Index(
@@ -80,6 +81,13 @@ approvals = Table(
         "unsealed_since",
         sqlite_where=text("unsealed_since IS NOT NULL"),
         postgresql_where=text("unsealed_since IS NOT NULL"),
+    ),
+    Index(
+        "approvals_by_grant",
+        "grant_id",
+        "created_at",
+        sqlite_where=text("grant_id IS NOT NULL"),
+        postgresql_where=text("grant_id IS NOT NULL"),
     ),
 )
 

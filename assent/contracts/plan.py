@@ -117,6 +117,8 @@ class Plan(Frozen):
     bundle_id: str | None = None
     """The bundle whose card shows it among others, if it was asked for together with them."""
     presentation: Presentation = Presentation()
+    keeps_later_stages: bool = False
+    """Whether nobody approves who is needed in a later stage, so that nobody would be left there."""
     """How it is read."""
     is_consent_only: bool = False
     """Whether the agent makes the call itself: it ends approved, and nothing runs here."""

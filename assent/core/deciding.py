@@ -168,6 +168,8 @@ def _problem(approval: Planned, decision: Decision, actor: Identity) -> str | No
         return _NOTHING_TO_EDIT if decision.stage is Stage.RESULT else too_often
     if decision.kind is DecisionKind.APPROVE and (decision.fields or decision.arguments is not None):
         return reasons.CHANGED()
+    if decision.kind is DecisionKind.APPROVE and decision.stage is Stage.CALL:
+        return reasons.NEEDED_LATER() if panel.is_needed_later(plan, decision, actor) else None
     if decision.kind is not DecisionKind.DELEGATE:
         return None
     if len(panel.delegations) >= _MOST_DELEGATIONS:
@@ -275,7 +277,8 @@ def _edit(approval: Planned, decision: Decision, actor: Identity, revised: Plan,
         return end(approval, denied, now)
     deciders = approval.panel.deciders(revised)
     is_known = set(deciders.chats_to_ask(actor)) <= set(asked)  # else nobody has asked whether they belong there
-    if stage == 0 and is_known and deciders.include(actor):
+    counts = deciders.include(actor) and not approval.panel.is_needed_later(revised, decision, actor)
+    if stage == 0 and is_known and counts:
         panel = approval.panel.approve(revised, decision, actor)
         approval = approval.model_copy(update={"panel": panel})
     return _counted(renew(approval), decision, stage)

@@ -110,6 +110,12 @@ class Panel(Frozen):
         chosen: dict[int, int] = {}
         return all(_is_filled(approval, needed, chosen, set()) for approval in range(len(needed)))
 
+    def is_needed_later(self, plan: Plan, decision: Decision, actor: Identity) -> bool:
+        """Whether too few would be left for a later stage if this person approved now: they count once."""
+        if not plan.keeps_later_stages or not self.can_still_pass(plan):
+            return False
+        return not self.approve(plan, decision, actor).can_still_pass(plan)
+
     def _still_able(self, plan: Plan, stage: int) -> list[Identity]:
         """Who of those named for a stage, left it or called in may approve it, and has approved nothing yet."""
         deciding = self._deciding(plan, stage)

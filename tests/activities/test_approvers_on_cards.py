@@ -172,6 +172,13 @@ async def test_a_tool_is_remembered_for_the_chat_that_the_click_came_from(
     assert (await elsewhere.state()).phase == "pending"
     await elsewhere.cancel()
     assert marks(tmp_path / "marks") == 2
+    assert await feishu.service.gate.revoke(outcome.grant_id or "", actor=REQUESTER) == "revoked"
+
+    async def says_so() -> bool:
+        cards = [await feishu.chat.cards(each.id) for each in (handle, again)]
+        return not any(buttons(card["content"]) for found in cards for card in found)
+
+    await until(says_so)  # where it was given, and where nobody was asked because of it
 
 
 async def test_a_result_is_shown_on_a_card_of_its_own(feishu: FeishuService, tmp_path: Path) -> None:

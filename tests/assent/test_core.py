@@ -24,6 +24,7 @@ from tests.support.deciding import STRANGER
 from tests.support.policies import ME
 
 OTHER = Identity(open_id="ou_other")
+ADA = Identity(open_id="ou_ada")
 
 
 # Continuing as new
@@ -297,3 +298,30 @@ def test_who_wants_to_be_asked_again_narrows_what_others_say(at_noon: datetime) 
         opened(plan, at_noon), decided(plan, ME, DecisionKind.REJECT, persist_decision=False), at_noon
     )
     assert core.to_remember(approval, at_noon) is None
+
+
+# Whoever is needed later
+
+
+def test_nobody_approves_who_alone_can_approve_later(at_noon: datetime) -> None:
+    later = Approvers(kind=Approvers.Kind.PEOPLE, people=(ADA,))
+    first = Approvers(kind=Approvers.Kind.PEOPLE, people=(ADA, OTHER), then=(later,))
+    plan = a_plan(at_noon)
+    plan = plan.model_copy(update={"approvers": first.within(plan.tenant_key), "keeps_later_stages": True})
+    approval = core.decide(opened(plan, at_noon), decided(plan, ADA, DecisionKind.APPROVE), at_noon)
+    assert (verdict_on(approval, "e"), approval.panel.stage) == (VerdictKind.INVALID, 0)
+    approval = core.decide(approval, decided(plan, OTHER, DecisionKind.APPROVE, "f"), at_noon)
+    approval = core.decide(approval, decided(plan, ADA, DecisionKind.APPROVE, "g"), at_noon)
+    assert approval.panel.is_complete(plan)
+
+
+def test_an_edit_of_somebody_who_is_needed_later_is_not_their_approval(at_noon: datetime) -> None:
+    later = Approvers(kind=Approvers.Kind.PEOPLE, people=(ADA,))
+    first = Approvers(kind=Approvers.Kind.PEOPLE, people=(ADA, OTHER), then=(later,))
+    plan = a_plan(at_noon)
+    plan = plan.model_copy(update={"approvers": first.within(plan.tenant_key), "keeps_later_stages": True})
+    edit = decided(plan, ADA, DecisionKind.EDIT, arguments={"a": 1})
+    approval = core.decide(opened(plan, at_noon), edit, at_noon)
+    approval = core.answer(approval, edit, Weighed(plan=plan), at_noon)
+    assert (verdict_on(approval, "e"), approval.panel.stage) == (VerdictKind.ACCEPTED, 0)
+    assert not approval.panel.has_approved(ADA)

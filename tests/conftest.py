@@ -59,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
     temporal.start()
     fork_server = ForkServer()
     fork_server.start()
-    postgres = servers.PostgresServer()
+    postgres = servers.PostgresServer(settings=servers.SHORT_LIVED)
     _running.update(temporal=temporal, fork_server=fork_server, postgres=postgres)
     os.environ["TEST_TEMPORAL"] = temporal.address
     os.environ["TEST_POSTGRES"] = postgres.uri

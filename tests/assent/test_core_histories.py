@@ -11,7 +11,7 @@ from assent.core.cards import Cards
 from tests.support.approval_histories import History, Violation, lived
 
 _FIRST = 20_261_117
-_SEEDS = 1600
+_SEEDS = 1000
 """Some hundred a second; `python -m tests.support.approval_histories` lives as many as one likes."""
 
 

@@ -70,9 +70,10 @@ faults: setup
 world: setup
 	$(BIN)/python -m tests.world $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(MINUTES),--minutes $(MINUTES))
 
-# Random histories of one approval, decided by the core and by a naive model of the documents; COUNT=… and SEED=….
+# Random histories of one approval, and of one question, decided by the core and by a naive model of the documents; COUNT=… and SEED=….
 deciding: setup
 	$(BIN)/python -m tests.support.approval_histories $(or $(COUNT),20000) $(SEED)
+	$(BIN)/python -m tests.support.question_histories $(or $(COUNT),20000) $(SEED)
 
 LOCK := $(BIN)/uv pip compile pyproject.toml requirements.in --generate-hashes --no-emit-index-url --no-header --universal --python-version 3.11 --quiet
 

@@ -8,11 +8,14 @@ import pytest
 
 from assent import Identity
 from assent.core.cards import Cards
+from tests.support import question_histories
 from tests.support.approval_histories import History, Violation, lived
 
 _FIRST = 20_261_117
 _SEEDS = 1000
 """Some hundred a second; `python -m tests.support.approval_histories` lives as many as one likes."""
+
+_QUESTIONS = 200
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -31,6 +34,35 @@ def test_decisions_that_wait_behind_others_are_judged_once_and_count_once(part: 
         history = lived(seed, immediate=False)
         waited += any("asked outside" in line for line in history.log)
     assert waited > 10
+
+
+def test_the_documents_and_the_core_agree_on_every_answer_to_a_question() -> None:
+    verdicts: Counter[str] = Counter()
+    for seed in range(_FIRST, _FIRST + _QUESTIONS):
+        verdicts.update(verdict.value for verdict in question_histories.lived(seed).verdicts.values())
+    assert verdicts.keys() >= {"accepted", "forbidden", "tampered", "already_decided", "expired", "invalid"}
+
+
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        ("assent.core.questions.answering.flaws_in", ()),
+        ("assent.core.questions.answering.flaws_in_line", ()),
+        ("assent.core.questions.judging.is_unsigned", False),
+        ("assent.core.questions.answering._too_late", None),
+    ],
+)
+def test_a_core_that_takes_a_wrong_answer_is_found_out(
+    monkeypatch: pytest.MonkeyPatch, where: str, what: object
+) -> None:
+    monkeypatch.setattr(where, lambda *_: what)
+    with pytest.raises(question_histories.Violation):
+        ask_many()
+
+
+def ask_many() -> None:
+    for seed in range(_QUESTIONS):
+        question_histories.lived(seed)
 
 
 def live_many() -> None:

@@ -28,6 +28,8 @@ async def _with_servers(arguments: argparse.Namespace, directory: Path) -> int:
     try:
         if arguments.files:
             return await deaths.act_out(deaths.FILES, directory)
+        if arguments.questions:
+            return await deaths.act_out(deaths.QUESTIONS, directory)
         if arguments.programs:
             return await deaths.act_out(deaths.PROGRAMS, directory)
         if arguments.table:
@@ -35,7 +37,7 @@ async def _with_servers(arguments: argparse.Namespace, directory: Path) -> int:
         wrong = 0
         if arguments.seed is None and arguments.count is None:
             wrong = await _act_out(temporal.address, directory, write=False)
-            for each in (deaths.FILES, deaths.PROGRAMS):
+            for each in (deaths.FILES, deaths.QUESTIONS, deaths.PROGRAMS):
                 wrong += await deaths.act_out(each, directory)
         first = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10**9)
         count = 1 if arguments.seed is not None and arguments.count is None else arguments.count or 1000
@@ -81,6 +83,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60, help="begin none after so many minutes")
     parser.add_argument("--at-once", type=int, default=8, help="how many run at the same time")
     parser.add_argument("--table", action="store_true", help="act out the matrix, and write it down")
+    parser.add_argument("--questions", action="store_true", help="only kill workers while somebody is asked")
     parser.add_argument("--programs", action="store_true", help="only kill workers while a program asks")
     parser.add_argument("--files", action="store_true", help="only kill workers while a file is on its way")
     with tempfile.TemporaryDirectory(prefix="assent-faults-") as directory:

@@ -1,4 +1,4 @@
-"""Files on their way and programs that ask, with a worker killed at every step, on both databases."""
+"""Files on their way, questions, and programs that ask, with a worker killed at every step, on both databases."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from temporalio.client import Client
 
-from tests.support import file_deaths, program_deaths
-from tests.support.dying_worker import RUN_STEPS, STEPS
+from tests.support import file_deaths, program_deaths, question_deaths
+from tests.support.dying_worker import QUESTION_STEPS, RUN_STEPS, STEPS
 from tests.support.servers import PostgresServer, TemporalServer, connect
 
 _DATABASES = ("sqlite", "postgres")
@@ -32,6 +32,13 @@ class Deaths:
 
 FILES = Deaths(
     "file", STEPS, file_deaths.killed_at, 4, "A worker killed at {} steps of a file's way left nothing half done."
+)
+QUESTIONS = Deaths(
+    "question",
+    QUESTION_STEPS,
+    question_deaths.killed_at,
+    3,
+    "A worker killed at {} steps of a question lost no answer.",
 )
 PROGRAMS = Deaths("run", RUN_STEPS, program_deaths.killed_at, 3, "A worker killed at {} steps wrote no line twice.")
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.faults.table import TABLE, Fault, Impossible, Moment, Seen
+from tests.support import program_deaths, question_deaths
+from tests.support.dying_worker import QUESTION_STEPS, RUN_STEPS, Step
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "faults.md"
 RECORD = "## Random schedules"
@@ -69,8 +71,54 @@ def section(fault: Fault, seen: Mapping[Moment, Seen]) -> str:
     return "\n".join([*lines, *(("", *whys) if whys else ()), ""])
 
 
+_WHEN = {
+    "Ledger.register_question": "{} the question is on record",
+    "Ledger.sent": "{} its card is noted as sent",
+    "Ledger.offer_line": "answered, {} the line is kept for whoever writes it",
+    "Ledger.close_line": "written, {} the ledger says what became of the line",
+    "Ledger.conclude_question": "{} its end is on record",
+    "TemporalQuestions.ask": "right {} it asked",
+    "TemporalQuestions.outcome": "right {} it was told the answer",
+    "Ledger.claim_line": "answered, {} the row that says who writes",
+    "ProgramProcess.write": "the row is there, {} the write",
+    "Ledger.confirm_line": "line written, {} its confirmation",
+    "Ledger.end_run": "{} the end of the program is noted",
+}
+"""Where a worker dies, by the function before or after which it does."""
+_QUESTIONS = (
+    "a worker dies while a person is asked",
+    "An agent asks, or a `retry_safe` tool that runs; the person answers again and again until somebody hears it. "
+    "The worker is killed with SIGKILL, and another starts. One answer counts, nobody is asked twice, and the audit "
+    "agrees. `python -m tests.faults --questions` acts out these rows alone, on both databases.",
+    "| who dies | when | question | answers that count | call |",
+)
+_PROGRAMS = (
+    "a worker dies while a program asks",
+    "The program of a call asks twice, and appends every line that it reads to a file, which the test counts. The "
+    "worker is killed with SIGKILL, and another starts; with a tools worker its program is lost. No line is read "
+    "twice. A tools worker that dies right after it asked may have been answered as fast: then the first interaction "
+    "is resolved, and one line was read. `python -m tests.faults --programs` acts out these rows alone, on both "
+    "databases.",
+    "| who dies | when | call | first interaction | lines read |",
+)
+
+
+def deaths(about: tuple[str, str, str], steps: Mapping[str, Step], rows: Mapping[str, tuple[str, ...]]) -> str:
+    """What must be seen where a worker dies at a step."""
+    title, how, head = about
+    lines = [f"## {title}", "", how, "", head, "|---" * 5 + "|"]
+    for name, step in steps.items():
+        when = _WHEN[name.rpartition(" ")[0]].format(step.when)
+        lines.append(f"| {step.kind} worker | {when} | " + " | ".join(cell or "—" for cell in rows[name]) + " |")
+    return "\n".join([*lines, ""])
+
+
 def matrix(seen: Mapping[Fault, Mapping[Moment, Seen]]) -> str:
-    return "\n".join([_PREFACE.read_text(), *(section(fault, seen[fault]) for fault in Fault)])
+    asked = (
+        deaths(_QUESTIONS, QUESTION_STEPS, question_deaths.ROWS),
+        deaths(_PROGRAMS, RUN_STEPS, program_deaths.ROWS),
+    )
+    return "\n".join([_PREFACE.read_text(), *(section(fault, seen[fault]) for fault in Fault), *asked])
 
 
 def write(seen: Mapping[Fault, Mapping[Moment, Seen]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import pytest
 from assent import ApprovalHandle, QuestionHandle, names
 from assent.types import AskedQuestion
 from tests.conftest import ME
+from tests.support import servers
 from tests.support.programs import MANY, lines, script
+from tests.support.question_deaths import killed_at
 from tests.support.questions import WHERE
 from tests.support.tools import marks
 from tests.support.waiting import until
@@ -62,6 +65,14 @@ async def test_an_answer_that_came_while_no_worker_ran_counts_once(processes: Wo
     assert [judged.verdict for judged in state.decisions] == ["accepted", "already_decided", "already_decided"]
     assert (await processes.service.events(names.question_workflow(handle.id))) == ["ask", "answer"]
     assert await processes.service.ledger.verify() == []
+
+
+async def test_a_worker_that_dies_while_a_person_is_asked_loses_no_answer(
+    tmp_path: Path, temporal_address: str, namespaces: Iterator[str]
+) -> None:
+    """`make faults` acts out all steps, on both databases."""
+    client = await servers.connect(temporal_address, next(namespaces))
+    await killed_at("Ledger.conclude_question before", client, temporal_address, "sqlite", tmp_path)
 
 
 @pytest.mark.parametrize("processes", ["sqlite"], indirect=True)

@@ -84,6 +84,15 @@ _ASKED = [
 ]
 
 
+_QUESTIONED = [
+    *_steps("approvals", Ledger, "register_question"),
+    *_steps("approvals", Ledger, "sent", about="question/"),
+    *_steps("approvals", Ledger, "conclude_question"),
+    Step("tools", TemporalQuestions, "ask", "after"),
+    Step("tools", TemporalQuestions, "outcome", "after"),
+]
+
+
 def _named(steps: list[Step]) -> dict[str, Step]:
     return {f"{getattr(step.owner, '__name__', '')}.{step.name} {step.when}": step for step in steps}
 
@@ -92,6 +101,8 @@ STEPS = _named(_ALL)
 """Of a file's way."""
 RUN_STEPS = _named(_ASKED)
 """Of what a running program asks."""
+QUESTION_STEPS = _named(_QUESTIONED)
+"""Of a question, of an agent's or of a running tool's."""
 
 
 def arm(step: Step, once: str) -> None:
@@ -120,7 +131,7 @@ def arm(step: Step, once: str) -> None:
 
 def main() -> None:
     kind, name, once = sys.argv[1:]
-    step = {**STEPS, **RUN_STEPS}[name]
+    step = {**STEPS, **QUESTION_STEPS, **RUN_STEPS}[name]
     if step.kind == kind:
         arm(step, once)
     # What it fetched when it died is fetched again after this long, not after the minutes that a large file may take.

@@ -295,7 +295,7 @@ async def _started(stack: AsyncExitStack, starting: Awaitable[Process]) -> Proce
 
 def _feishu_settings(domain: str) -> dict[str, Any]:
     app = {f"feishu_{name.lower()}": value for name, value in processes.FEISHU.items()}
-    return {**app, "feishu_domain": domain, "chat_requests_per_hour": "0"}
+    return {**app, "feishu_domain": domain, "chat_requests_per_hour": "0", "requester_pending": "0"}
 
 
 def _sqlite(directory: Path, name: str) -> str:
@@ -317,7 +317,7 @@ if __name__ == "__main__":
             print(wrong, file=sys.stderr)
             code = 1
     except TimeoutError:
-        print(f"Given up after {LIMIT} seconds.", file=sys.stderr)
+        print(f"Given up: {LIMIT} seconds are over, or what is awaited never came.", file=sys.stderr)
         code = 1
     except (KeyboardInterrupt, asyncio.CancelledError):
         code = 130

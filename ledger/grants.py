@@ -139,14 +139,14 @@ async def page(connection: Connection, offset: int, limit: int) -> tuple[tuple[G
 async def revoke(
     connection: Connection, grant_id: str, actor: Identity, *, may_all: bool, surface: Surface, now: datetime
 ) -> RevokedKind:
-    """End a grant, if *actor* gave it or may end all; of several who want to, one does."""
+    """End a grant, if *actor* is among those who gave it or may end all; of several who want to, one does."""
     grant = await grant_of(connection, grant_id)
     if grant is None:
         return RevokedKind.MISSING
     await audit.lock(connection, grant.approval_id)
     plan = await plan_of(connection, grant.approval_id)
     person = actor.within(plan.tenant_key if plan else None)
-    if not may_all and not grant.granted_by.is_same_person(person):
+    if not may_all and not await _gave(connection, grant, person):
         return RevokedKind.FORBIDDEN
     end = {"revoked_at": audit.stamp(now), "revoked_by": person.model_dump_json()}
     revoked = await connection.execute(_REVOKE, {"of": grant_id, **end})
@@ -164,6 +164,17 @@ async def revoke(
     )
     await audit.append(connection, grant.approval_id, [entry])
     return RevokedKind.REVOKED
+
+
+async def _gave(connection: Connection, grant: Grant, person: Identity) -> bool:
+    """Whether somebody's decision made a grant: of several who had to approve, the last one's name stands on it."""
+    if grant.granted_by.is_same_person(person):
+        return True
+    return any(
+        entry.event is AuditEvent.CONFIRM and entry.actor is not None and entry.actor.is_same_person(person)
+        for entry in await audit.entries_of(connection, grant.approval_id)
+        if _MEANT.get(entry.decision) is grant.decision
+    )
 
 
 async def objection(connection: Connection, call: ToolCall, now: datetime) -> str | None:

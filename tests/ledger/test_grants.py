@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from assent import Identity
-from assent.contracts.audit import AuditEvent
+from assent.contracts.audit import AuditBatch, AuditEntry, AuditEvent
 from assent.contracts.decision import DecisionKind, Remember
 from assent.contracts.execute import ReportKind, ToolCall
 from assent.contracts.grants import Grant, Remembering, RevokedKind
@@ -197,6 +197,23 @@ async def test_a_grant_is_revoked_by_whoever_gave_it_or_may_revoke_all(ledger: L
     again = await ledger.remember(remembering(plan, actor=Identity(open_id="ou_approver")))
     assert again is not None
     assert again.revoked_at is not None, "a remembering that is tried again revives nothing"
+
+
+@pytest.mark.parametrize("kind", ["approve", "edit"])
+async def test_of_several_who_had_to_approve_each_may_revoke(ledger: Ledger, kind: str) -> None:
+    plan = await propose(ledger)
+    first = AuditEntry(
+        event=AuditEvent.CONFIRM, at=NOW, once=f"confirm:{kind}", actor=SOMEONE, decision=DecisionKind(kind)
+    )
+    against = AuditEntry(event=AuditEvent.CONFIRM, at=NOW, once="against", actor=ME, decision=DecisionKind.REJECT)
+    await ledger.append(AuditBatch(approval_id=plan.approval_id, entries=(first, against)))
+    grant = await granted(ledger, plan)
+
+    async def revoke(actor: Identity) -> RevokedKind:
+        return await ledger.revoke(grant.grant_id, actor, may_all=False, surface=Surface.FEISHU, now=NOW)
+
+    assert await revoke(ME) is RevokedKind.FORBIDDEN, "who was against it did not give it"
+    assert await revoke(SOMEONE) is RevokedKind.REVOKED
 
 
 async def test_of_many_who_revoke_at_once_one_does_and_the_audit_stays_whole(ledger: Ledger) -> None:

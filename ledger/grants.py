@@ -173,7 +173,7 @@ async def _gave(connection: Connection, grant: Grant, person: Identity) -> bool:
     return any(
         entry.event is AuditEvent.CONFIRM and entry.actor is not None and entry.actor.is_same_person(person)
         for entry in await audit.entries_of(connection, grant.approval_id)
-        if _MEANT.get(entry.decision) is grant.decision
+        if entry.decision is not None and _MEANT.get(entry.decision) is grant.decision
     )
 
 

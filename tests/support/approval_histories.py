@@ -135,6 +135,7 @@ class History:
         ]
         return policies.plan(
             requester=identity(self.requester),
+            keeps_later_stages=True,
             approvers=groups[0].model_copy(update={"then": tuple(groups[1:])}),
             payload=payload(0),
             payload_sha256=sha256(payload(0)),

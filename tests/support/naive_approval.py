@@ -23,7 +23,7 @@ S7   A result has no grace of its own: it is open until the caller says that its
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 Person = frozenset[str]
 """The ids by which somebody is named, at most one of a kind: frozenset({"open_id:a", "union_id:b"})."""
@@ -131,6 +131,7 @@ class Happened:
     stage: int = 0  # the stage that was asked then
     to: Person = frozenset()  # delegate: to whom
     payload: str = ""  # edit: the new hash
+    counts: bool = True  # edit: whether it is its author's approval, too
     struck: tuple[tuple[int, Person], ...] = ()  # struck: whose approvals, in which stage
     status: str = ""  # ended: how; wish: how it is to end; executed, reviewing: what became of the call
 
@@ -182,7 +183,7 @@ class NaiveApproval:
                 if self._turned_down(votes):
                     return votes  # [S2]
             elif line.what == "edit":
-                votes = [Vote("approve", 0, line.who)] if line.stage == 0 else []  # in a later one: nobody's
+                votes = [Vote("approve", 0, line.who)] if line.stage == 0 and line.counts else []
             elif line.what == "struck":
                 votes = [v for v in votes if not (v.kind == "approve" and (v.stage, v.who) in line.struck)]
             asked = self._asked(votes)
@@ -400,7 +401,14 @@ class NaiveApproval:
                 return True
             then = [*self.history, Happened("delegate", d.received, d.actor, self.stage, to=d.delegate_to)]
             return not NaiveApproval(self.config, then).enough_are_left
-        return d.kind not in ("approve", "reject", "edit")
+        if d.kind == "approve":
+            return self._leaves_too_few(Happened("approve", d.received, d.actor, self.stage), self)
+        return d.kind not in ("reject", "edit")
+
+    def _leaves_too_few(self, approving: Happened, otherwise: NaiveApproval) -> bool:
+        """Whether an approval takes away somebody whom a later stage needs: it could be passed otherwise."""
+        then = NaiveApproval(self.config, [*self.history, approving])
+        return otherwise.enough_are_left and not then.enough_are_left
 
     def _do(self, d: DecisionSaid, now: float) -> None:
         """Write down what was accepted, and what follows from it."""
@@ -409,7 +417,10 @@ class NaiveApproval:
             self._write(Happened("release" if d.kind == "approve" else "withhold", now, who=d.actor))
             self._end("executed", now)
         elif d.kind == "edit":
-            self._write(Happened("edit", now, d.actor, stage, payload=d.edit_to or ""))
+            edit = Happened("edit", now, d.actor, stage, payload=d.edit_to or "")
+            uncounted = replace(edit, counts=False)
+            otherwise = NaiveApproval(self.config, [*self.history, uncounted])
+            self._write(uncounted if self._leaves_too_few(edit, otherwise) else edit)
         elif d.kind == "delegate":
             self._write(Happened("delegate", now, d.actor, stage, to=d.delegate_to or person()))
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from types import FrameType
 from typing import Any
@@ -30,11 +31,13 @@ class PureRunner(UnsandboxedWorkflowRunner):
         activate = instance.activate
 
         def watched(act: Any) -> Any:
+            gc.disable()  # what others do when garbage is collected, they do at any moment
             sys.setprofile(self._watch)
             try:
                 return activate(act)
             finally:
                 sys.setprofile(None)
+                gc.enable()
 
         instance.activate = watched  # type: ignore[method-assign]
         return instance

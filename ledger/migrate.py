@@ -38,6 +38,8 @@ class NewerSchema(Exception):
 
 async def upgrade(engine: Engine, version: str = VERSION) -> None:
     """Bring the schema to the version that this code expects."""
+    if await current_version(engine) == version:
+        return
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError

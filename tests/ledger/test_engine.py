@@ -144,7 +144,9 @@ async def test_verify_thinks_for_longer_than_a_transaction_of_the_service_may(
 
 
 async def test_an_upgrade_takes_longer_than_a_statement_of_the_service_may(ledger: Ledger, hurried: Ledger) -> None:
-    await held_up(ledger, f"SELECT pg_advisory_xact_lock({migrate._MIGRATING})", hurried.upgrade())
+    await held_up(
+        ledger, f"SELECT pg_advisory_xact_lock({migrate._MIGRATING})", migrate.upgrade(hurried.engine, "0003")
+    )
     assert await hurried.version() == VERSION
 
 

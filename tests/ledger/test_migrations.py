@@ -21,7 +21,7 @@ from tests.support.stepwise import writing
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 async def test_a_ledger_of_the_version_before_goes_on_working(kind: str, tmp_path: Path) -> None:
-    ledger = Ledger.open(await new_database(kind, tmp_path))
+    ledger = Ledger.open(await new_database(kind, tmp_path, has_schema=False))
     await upgrade(ledger.engine, "0003")
     async with writing(ledger._engine) as connection:
         for table, row in _rows_of_version_3().items():

@@ -54,7 +54,7 @@ class LedgerWithRoles:
 
 @pytest.fixture(scope="module")
 async def with_roles(tmp_path_factory: pytest.TempPathFactory) -> LedgerWithRoles:
-    url = await new_database("postgres", tmp_path_factory.mktemp("roles"))
+    url = await new_database("postgres", tmp_path_factory.mktemp("roles"), has_schema=False)
     prefix = f"r{uuid.uuid4().hex[:8]}"
     root = Ledger.open(url)
     async with writing(root.engine) as connection:

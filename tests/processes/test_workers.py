@@ -29,7 +29,7 @@ async def bare() -> AsyncIterator[str]:
 
 
 async def test_setup_makes_a_bare_server_and_an_empty_database_ready(bare: str, tmp_path: Path) -> None:
-    url = await new_database("postgres", tmp_path)
+    url = await new_database("postgres", tmp_path, has_schema=False)
     environment = {"TEMPORAL_ADDRESS": bare, "ASSENT_DATABASE_URL": url, "ASSENT_TOOLS": GOOD_TOOLS}
     for module in ("workers.approvals", "workers.tools"):
         code, said = await run(module, **environment)
@@ -50,13 +50,13 @@ async def test_setup_makes_a_bare_server_and_an_empty_database_ready(bare: str, 
 @pytest.mark.parametrize("module", ["workers.setup", "workers.approvals", "workers.tools"])
 async def test_unreachable_temporal_is_named(module: str, tmp_path: Path) -> None:
     address = f"127.0.0.1:{servers.free_port()}"
-    url = await new_database("sqlite", tmp_path)
+    url = await new_database("sqlite", tmp_path, has_schema=False)
     code, said = await run(module, TEMPORAL_ADDRESS=address, ASSENT_DATABASE_URL=url, ASSENT_TOOLS=GOOD_TOOLS)
     assert (code, is_one_sentence(said), address in said) == (1, True, True), said
 
 
 async def test_unknown_namespace_is_named(temporal_address: str, tmp_path: Path) -> None:
-    url = await new_database("sqlite", tmp_path)
+    url = await new_database("sqlite", tmp_path, has_schema=False)
     code, said = await run(
         "workers.approvals", TEMPORAL_ADDRESS=temporal_address, TEMPORAL_NAMESPACE="nowhere", ASSENT_DATABASE_URL=url
     )
@@ -79,7 +79,7 @@ async def test_unusable_database_is_named_without_its_password(temporal_address:
 
 
 async def test_database_without_a_schema_says_what_to_run(temporal_address: str, tmp_path: Path) -> None:
-    url = await new_database("sqlite", tmp_path)
+    url = await new_database("sqlite", tmp_path, has_schema=False)
     code, said = await run("workers.approvals", TEMPORAL_ADDRESS=temporal_address, ASSENT_DATABASE_URL=url)
     assert (code, is_one_sentence(said), "python -m workers.setup" in said) == (1, True, True), said
 

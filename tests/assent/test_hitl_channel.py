@@ -178,7 +178,7 @@ async def test_a_time_that_is_none_is_refused(timeout: Any) -> None:
 
 async def test_time_runs_on_after_a_detach() -> None:
     channel = LocalChannel()
-    approving = asyncio.create_task(channel.approve("bash", "call-1", {}, timeout=0.05))
+    approving = asyncio.create_task(channel.approve("bash", "call-1", {}, timeout=2))
     request = await opened(channel)
     channel.interrupt(HitlDetached())
     with pytest.raises(HitlDetached):

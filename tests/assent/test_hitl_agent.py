@@ -225,7 +225,7 @@ async def test_a_shutdown_leaves_the_request_as_it_is(tmp_path: Path) -> None:
 
 
 async def test_time_runs_on_while_nobody_waits() -> None:
-    outbox, channel = Outbox(), LocalChannel(default_timeout=0.05)
+    outbox, channel = Outbox(), LocalChannel(default_timeout=2)
     agent = Agent(ScriptedModel(SEND, "done"), [outbox.send], channel=channel)
     running = asyncio.create_task(agent.run("mail ann"))
     await opened(agent)

@@ -182,7 +182,7 @@ async def test_a_question_survives_its_process_and_the_same_words_again_are_anot
 
 
 async def test_a_question_runs_out_of_time_while_nobody_waits(gates: dict[str, Any]) -> None:
-    asking = channel(gates, default_timeout=1.0)
+    asking = channel(gates, default_timeout=5.0)
     waiting = asyncio.create_task(asking.confirm("Sure?"))
     request = await opened(asking)
     asking.interrupt(HitlDetached())
@@ -214,11 +214,11 @@ async def test_a_thread_of_somebody_else_is_another_thread(gates: dict[str, Any]
 
 
 async def test_time_runs_on_in_the_service_while_nobody_waits(gates: dict[str, Any]) -> None:
-    asking = channel(gates, default_timeout=1.0)
+    asking = channel(gates, default_timeout=5.0)
     await detached(asyncio.create_task(asking.approve("bash", "call-1", {})), asking)
     with pytest.raises(HitlTimedOut) as ended:
         await asking.approve("bash", "call-1", {}, timeout=600)
-    assert ended.value.seconds == pytest.approx(1.0, abs=0.5)
+    assert ended.value.seconds == pytest.approx(5.0, abs=0.5)
 
 
 async def test_of_two_that_respond_at_once_one_runs_the_call(gates: dict[str, Any], tmp_path: Path) -> None:

@@ -114,8 +114,11 @@ class ProgramProcess:
         if pipe is None or pipe.is_closing() or self.has_ended:
             raise BrokenPipeError("the program reads no more")
         data = line.encode()
+        pipe.transport.set_write_buffer_limits(0)  # once it is drained, it is in the pipe
         pipe.write(data)
         await pipe.drain()
+        if pipe.is_closing():
+            raise BrokenPipeError("the program reads no more")
         return len(data)
 
     def close_input(self) -> None:

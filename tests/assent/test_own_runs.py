@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -165,9 +166,39 @@ async def test_what_http_fails_to_carry_costs_no_line_and_writes_none_twice(
     assert lines(counter) == ["line 1", "line 2"]
 
 
+async def on_its_own_loop(story: Coroutine[Any, Any, Any]) -> Any:
+    """On the loop of `assent run`, which is asyncio's own; uvloop leaves a program a second end of its input."""
+    return await asyncio.to_thread(asyncio.run, story)
+
+
 async def test_a_program_that_reads_no_more_is_asked_nothing_more(tmp_path: Path) -> None:
     runs, counter = FailingRuns(), tmp_path / "read"
     text = MANY.replace("while", "exec 0<&-; while", 1).replace("|| exit 3", "") + "exit 6\n"
-    process = await ProgramProcess.start(["sh", str(script(tmp_path, text)), str(counter), "3"], own_group=False)
-    assert await OwnRun(runs, "r", process, NewProgress(requester=ME)).end() == 6
+
+    async def run() -> int:
+        process = await ProgramProcess.start(["sh", str(script(tmp_path, text)), str(counter), "3"], own_group=False)
+        return await OwnRun(runs, "r", process, NewProgress(requester=ME)).end()
+
+    assert await on_its_own_loop(run()) == 6
     assert len(runs.asked) <= 1
+
+
+async def test_a_line_that_a_program_can_no_longer_read_is_not_called_written(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    text = 'exec 0<&-; echo > "$1"; while [ -e "$1" ]; do sleep 0.1; done\n'
+
+    async def write() -> None:
+        process = await ProgramProcess.start(["sh", str(script(tmp_path, text)), str(closed)], own_group=False)
+
+        async def has_closed() -> bool:
+            return closed.exists()
+
+        await until(has_closed)
+        try:
+            await process.write("yes\n")
+        finally:
+            closed.unlink()
+            assert await process.end() == 0
+
+    with pytest.raises(OSError, match=r"reads no more|Connection lost"):
+        await on_its_own_loop(write())

@@ -370,7 +370,7 @@ async def test_an_engine_that_was_let_go_ends_its_threads_and_can_be_used_again(
     await asyncio.gather(small.write(add, "a"), *(small.read(everything) for _ in range(10)))
     assert at_work() > before
     await small.dispose()
-    assert at_work() == before
+    assert at_work() <= before  # one that another test let go may have ended meanwhile
     assert await small.write(add, "b") == "b"
     assert await small.read(everything) == ["a", "b"]
 

@@ -117,7 +117,8 @@ async def test_the_members_of_a_chat_answer_and_nobody_else(feishu: FeishuServic
     told = await asyncio.gather(*(press(feishu, message, value, who=members[n % 2]) for n in range(12)))
     counted = Counter(told)
     assert counted[said("question.thanks")] == 1
-    assert counted[said("question.answered_already")] == 11
+    late = counted[said("toast.received")]  # on a busy machine one may be told to look at the card
+    assert counted[said("question.answered_already")] + late == 11
     assert (await handle.answer()).answers == {"where": "production"}
 
 

@@ -155,12 +155,11 @@ async def by_command_line(town: Town, case: Case, word: Word) -> str:
     if word.content is not None:
         options += ["--content", json.dumps(word.content)]
     finished = await town.command("settle", case.handle.id, word.kind.replace("_", "-"), *options)
-    said, kind = next(
-        (said, kind) for said, kind in _SENTENCES.items() if re.search(said, finished.out or finished.err)
-    )
-    done = kind in ("settled", "retrying")
-    assert (finished.code, bool(finished.out)) == (0 if done else 1, done), (said, finished)
-    return kind
+    kinds = [kind for said, kind in _SENTENCES.items() if re.search(said, finished.out or finished.err)]
+    assert kinds, finished
+    done = kinds[0] in ("settled", "retrying")
+    assert (finished.code, bool(finished.out)) == (0 if done else 1, done), finished
+    return kinds[0]
 
 
 _SENTENCES = {

@@ -16,9 +16,9 @@ UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 	@$(UV) --no-deps --no-build-isolation --editable . || $(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# Eight test processes on two cores: most of them wait. What one of them compiled the others need not.
+# Ten test processes on two cores: most of them wait. What one of them compiled the others need not.
 test: setup .venv/.browser .venv/.compiled
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 8 --dist worksteal $(TESTS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 10 --dist worksteal $(TESTS)
 
 # Looks for a browser, and gets one where there is none and it can.
 browser: setup
@@ -28,7 +28,7 @@ browser: setup
 .venv/.browser: .venv/.ready
 	@$(MAKE) --no-print-directory browser
 
-# Compiles the tests once, so that eight processes do not do it at the same time.
+# Compiles the tests once, so that ten processes do not do it at the same time.
 .venv/.compiled: .venv/.ready
 	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq > /dev/null || true # the tests say what is wrong
 	@touch $@

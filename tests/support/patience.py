@@ -24,7 +24,7 @@ PATIENCE = timedelta(minutes=2)
 """How long a verdict is waited for where there has to be one."""
 
 _WORKFLOWS_MAY_TAKE = 20
-"""Seconds in which a workflow must yield. Eight test processes share two cores: a thread may wait two for its turn."""
+"""Seconds in which a workflow must yield. Ten test processes share two cores: a thread may wait two for its turn."""
 
 
 def be_patient() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from temporalio.client import Client
@@ -28,16 +29,9 @@ async def killed_at(name: str, client: Client, address: str, database: str, dire
 
     What ran is counted outside: once, with exactly these bytes; or not at all, and then nobody calls it done.
     """
-    step, marks, once = STEPS[name], directory / "marks", directory / "died"
-    async with AsyncExitStack() as stack:
-        chat = await stack.enter_async_context(simulated(limits=False))
-        async with _ONE_BY_ONE:  # migrations know one database at a time
-            url = await new_database(database, directory)
-            service = await open_service(stack, client, url, workers=False, **settings_of(chat.url))
-        feishu = FeishuService(service, chat)
-        for kind in ("approvals", "tools"):
-            command = ("tests.support.dying_worker", kind, name, str(once))
-            stack.callback(running_worker(kind, feishu, address, directory, command).cancel)
+    step, marks = STEPS[name], directory / "marks"
+    async with dying_service(name, client, address, database, directory) as feishu:
+        service = feishu.service
         file_id = await Sharing(feishu).share(PNG, "receipt.png")
         handle = await service.gate.request("count_bytes", {"path": str(marks), "file": file_id}, requester=REQUESTER)
 
@@ -60,8 +54,26 @@ async def killed_at(name: str, client: Client, address: str, database: str, dire
         await until(approved)
         outcome = await handle.outcome()
         _check(name, outcome, marks, is_frozen=step.freezes)
-        assert once.exists(), f"nobody died at {name}"
         assert len(await service.ledger.files.recent(REQUESTER.within(TENANT))) == 1
+
+
+@asynccontextmanager
+async def dying_service(
+    step: str, client: Client, address: str, database: str, directory: Path
+) -> AsyncIterator[FeishuService]:
+    """A service of which a worker is killed at a step, once, and replaced; somebody has to have died by its end."""
+    once = directory / "died"
+    async with AsyncExitStack() as stack:
+        chat = await stack.enter_async_context(simulated(limits=False))
+        async with _ONE_BY_ONE:  # migrations know one database at a time
+            url = await new_database(database, directory)
+            service = await open_service(stack, client, url, workers=False, **settings_of(chat.url))
+        feishu = FeishuService(service, chat)
+        for kind in ("approvals", "tools"):
+            command = ("tests.support.dying_worker", kind, step, str(once))
+            stack.callback(running_worker(kind, feishu, address, directory, command).cancel)
+        yield feishu
+        assert once.exists(), f"nobody died at {step}"
 
 
 def _check(name: str, outcome: Outcome, marks: Path, *, is_frozen: bool) -> None:

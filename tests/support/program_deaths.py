@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,16 +12,14 @@ from temporalio.client import Client
 from assent import ApprovalHandle, QuestionNotFound, Unavailable
 from assent.contracts.runs import WRITE_UNKNOWN
 from assent.types import State
-from tests.conftest import Service, new_database, open_service
+from tests.conftest import Service
 from tests.support.dying_worker import RUN_STEPS
-from tests.support.feishu_service import REQUESTER, FeishuService, settings_of, simulated
-from tests.support.file_deaths import running_worker
+from tests.support.feishu_service import REQUESTER
+from tests.support.file_deaths import dying_service
 from tests.support.programs import MANY, lines, script
 from tests.support.waiting import until
 from tests.support.web import TENANT
 
-ONE_BY_ONE = asyncio.Lock()
-"""Migrations know one database at a time."""
 _SAID = ("q1", "q2")
 
 
@@ -59,16 +56,9 @@ async def killed_at(name: str, client: Client, address: str, database: str, dire
     An approvals worker is replaced, and all goes on: each line is read once. With the tools worker its program is lost,
     and what was not confirmed is not called written.
     """
-    counter, once = directory / "read", directory / "died"
-    async with AsyncExitStack() as stack:
-        chat = await stack.enter_async_context(simulated(limits=False))
-        async with ONE_BY_ONE:
-            url = await new_database(database, directory)
-            service = await open_service(stack, client, url, workers=False, **settings_of(chat.url))
-        for kind in ("approvals", "tools"):
-            command = ("tests.support.dying_worker", kind, name, str(once))
-            worker = running_worker(kind, FeishuService(service, chat), address, directory, command)
-            stack.callback(worker.cancel)
+    counter = directory / "read"
+    async with dying_service(name, client, address, database, directory) as feishu:
+        service = feishu.service
         asked = {"script": str(script(directory, MANY)), "counter": str(counter), "most": len(_SAID)}
         handle = await service.gate.request("prompted_often", asked, requester=REQUESTER)
         await approve(handle)
@@ -77,7 +67,6 @@ async def killed_at(name: str, client: Client, address: str, database: str, dire
         )
         outcome = await handle.outcome()
         answering.cancel()
-        assert once.exists(), f"nobody died at {name}"
         read = lines(counter)
         assert read == [*_SAID][: len(read)], (name, read)
         seen = Seen(outcome.status.value, await _first(service), str(len(read)))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from temporalio.client import Client
 
 from assent import QuestionHandle, names
-from tests.conftest import Service, new_database, open_service
+from tests.conftest import Service
 from tests.support.dying_worker import QUESTION_STEPS
-from tests.support.feishu_service import REQUESTER, FeishuService, settings_of, simulated
-from tests.support.file_deaths import running_worker
-from tests.support.program_deaths import ONE_BY_ONE, answer_all, approve
+from tests.support.feishu_service import REQUESTER
+from tests.support.file_deaths import dying_service
+from tests.support.program_deaths import answer_all, approve
 from tests.support.questions import WHERE
 from tests.support.waiting import until
 
@@ -36,22 +35,14 @@ ROWS = {name: _OF_A_TOOL if step.kind == "tools" else _OF_AN_AGENT for name, ste
 
 async def killed_at(name: str, client: Client, address: str, database: str, directory: Path) -> None:
     """Ask, and answer as often as it takes to be heard, while a worker dies at a step and another comes after it."""
-    step, once = QUESTION_STEPS[name], directory / "died"
-    async with AsyncExitStack() as stack:
-        chat = await stack.enter_async_context(simulated(limits=False))
-        async with ONE_BY_ONE:
-            url = await new_database(database, directory)
-            service = await open_service(stack, client, url, workers=False, **settings_of(chat.url))
-        for kind in ("approvals", "tools"):
-            command = ("tests.support.dying_worker", kind, name, str(once))
-            worker = running_worker(kind, FeishuService(service, chat), address, directory, command)
-            stack.callback(worker.cancel)
+    step = QUESTION_STEPS[name]
+    async with dying_service(name, client, address, database, directory) as feishu:
+        service = feishu.service
         answering = asyncio.ensure_future(answer_all(service, "where", lambda _: "staging"))
-        stack.callback(answering.cancel)
         call = await _called(service, directory) if step.kind == "tools" else ""
         question = await _asked(service, is_tools=bool(call))
         outcome = await question.answer()
-        assert once.exists(), f"nobody died at {name}"
+        answering.cancel()
         events = await service.events(names.question_workflow(question.id))
         assert Seen(outcome.status.value, str(events.count("answer")), call) == ROWS[name], (name, outcome, events)
         assert await service.ledger.verify() == []

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from activities.card_builder import CardBuilder
+from activities.feishu.pacing import Memory
 from activities.links import review_url
 from assent.contracts.decision import Judged, Stage, VerdictKind
 from assent.contracts.deliver import Revision
@@ -31,6 +32,8 @@ from ledger import Ledger, MessageKind, Record
 
 _ENDS = {"executed": Status.EXECUTED, "failed": Status.FAILED}
 """How a call ended, by the state of its claim; of any other nobody knows."""
+_MOST_FITTING, _FITS_FOR = 5000, 86_400.0
+"""Of how many plans it is remembered that a card holds all of them, and for how many seconds."""
 
 
 class CardState(NamedTuple):
@@ -79,6 +82,7 @@ class Showings:
         self._builder = builder
         self._wording = wording
         self._temporal_ui = temporal_ui
+        self._fitting: Memory[None] = Memory(_MOST_FITTING)
 
     @property
     def wording(self) -> Wording:
@@ -91,10 +95,20 @@ class Showings:
         return await self._call(record, card_state)
 
     async def _call(self, record: Record, card_state: CardState) -> CardContent:
-        file = overflow(record.plan, self._wording)
+        file = self._overflow(record.plan)
         showing = await self.showing(record, card_state, _attached(file))
         shown = card(showing, self._wording)
         return CardContent(await self._builder.framed(shown, showing) if self._builder else shown, file)
+
+    def _overflow(self, plan: Plan) -> File | None:
+        """The file for what the pending card cannot hold; that it holds all of just this plan is found out once."""
+        key = sha256(plan.model_dump_json())
+        if key in self._fitting:
+            return None
+        file = overflow(plan, self._wording)
+        if file is None:
+            self._fitting.keep(key, None, _FITS_FOR)
+        return file
 
     async def showing(self, record: Record, card_state: CardState, attachment: Attachment | None = None) -> Showing:
         """The call as a card shows it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 from temporalio import activity
@@ -10,9 +11,10 @@ from temporalio.exceptions import ApplicationError
 from activities.cards import CardActivities
 from activities.learning import learn_people
 from activities.planning import Planner, Unresolved
-from assent import names
+from assent import core, names
 from assent.contracts.audit import AuditBatch
 from assent.contracts.conclude import Conclusion, Recorded
+from assent.contracts.deliver import Delivered, Delivery
 from assent.contracts.execute import Closing, Report
 from assent.contracts.grants import RevokedKind
 from assent.contracts.identity import Identity
@@ -45,7 +47,21 @@ class ApprovalActivities:
 
     @activity.defn(name=names.PREPARE)
     async def prepare(self, preparation: Preparation) -> Prepared:
-        """Fix the plan, once: whatever is shown and run later is what is stored here first."""
+        """Fix the plan, once, and try to send its first cards, if there is time."""
+        began, within = asyncio.get_running_loop().time(), preparation.cards_within
+        prepared = await self._prepared(preparation)
+        if within is None or self._cards is None or prepared.plan is None or prepared.outcome is not None:
+            return prepared
+        deliveries = core.first_cards(preparation.request, prepared.plan, preparation.now)
+        until = began + within.total_seconds()
+        tries = await asyncio.gather(
+            *(_delivered(self._cards, each, until) for each in deliveries), return_exceptions=True
+        )
+        delivered = tuple(each if isinstance(each, Delivered) else None for each in tries)
+        return prepared.model_copy(update={"delivered": delivered})
+
+    async def _prepared(self, preparation: Preparation) -> Prepared:
+        """Whatever is shown and run later is what is stored here first."""
         request = preparation.request
         plan, refused = None, None
         limits = Limits(
@@ -164,3 +180,9 @@ class ApprovalActivities:
         if person.is_outside(tenant):
             return False
         return any(person.within(tenant).is_same_person(each.within(tenant)) for each in self._settings.operators)
+
+
+async def _delivered(cards: CardActivities, delivery: Delivery, until: float) -> Delivered:
+    """Send a card until a moment of the event loop's clock; whatever is in the way is left to the next try."""
+    async with asyncio.timeout_at(until):
+        return await cards.deliver(delivery)

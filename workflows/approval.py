@@ -16,6 +16,7 @@ with workflow.unsafe.imports_passed_through():
     from assent.contracts.bundles import Carded, Member
     from assent.contracts.conclude import Announcement, Conclusion, Recorded
     from assent.contracts.decision import Decision, Verdict, VerdictKind
+    from assent.contracts.deliver import Delivered
     from assent.contracts.execute import Report, ReportKind, ToolCall
     from assent.contracts.outcome import Outcome
     from assent.contracts.plan import Plan
@@ -35,7 +36,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.freezing import freeze
     from workflows.open_approval import OpenApproval
     from workflows.reading import read
-    from workflows.steps import HERE, LOCAL, OUTBOUND, SOON, take, uncancelled
+    from workflows.steps import AT_ONCE, HERE, LOCAL, OUTBOUND, SOON, take, uncancelled
     from workflows.waiting import Waiting, outsiders
 
 
@@ -60,6 +61,8 @@ class ApprovalWorkflow:
         self._limits = asked.limits
         self._unplanned = Unplanned(request=asked.request)
         self._open: OpenApproval | None = None
+        self._sent: tuple[Delivered | None, ...] | None = None
+        """What became of the cards that were sent together with the plan."""
         self._bundle = BundleMember(asked.request.bundle_id, card=self._shared_card, is_gone=self._on_bundle_gone)
         if asked.state is not None:
             self._open = OpenApproval(core.resume(asked.state))
@@ -96,7 +99,7 @@ class ApprovalWorkflow:
             status = ending.status if ending else Status.FAILED
             return await self._end(core.outcome_of(self._unplanned, status), after_execution=False)
         approval = OpenApproval(core.open_with(self._unplanned, prepared.plan, workflow.now()))
-        self._open = approval
+        self._open, self._sent = approval, prepared.delivered
         self._bundle.tell(core.member(approval.state))
         self._show(Phase.PENDING, risk=prepared.plan.risk)
         await self._supersede_others(prepared.plan)
@@ -116,7 +119,12 @@ class ApprovalWorkflow:
 
     async def _planned(self, deadline: datetime, resolved: Resolved | None = None) -> Prepared:
         preparation = Preparation(
-            request=self._request, now=workflow.now(), deadline=deadline, resolved=resolved, limits=self._limits
+            request=self._request,
+            now=workflow.now(),
+            deadline=deadline,
+            resolved=resolved,
+            limits=self._limits,
+            cards_within=AT_ONCE if core.is_untouched(self._unplanned) else None,
         )
         return await take(PREPARE, preparation, LOCAL)
 
@@ -143,8 +151,7 @@ class ApprovalWorkflow:
     async def _agreed(self, approval: OpenApproval, deliveries: Deliveries) -> bool:
         """Whether enough people agree, or nobody needs to; waits for a decision, a withdrawal or the deadline."""
         since = workflow.info().start_time
-        if not approval.plan.asks_nobody and not approval.state.wait_is_over:
-            await deliveries.send_first(since)
+        await deliveries.send_first(since, self._sent)
         waiting = Waiting(approval, deliveries, self._continue_as_new, self._describe, since=since)
         while not approval.plan.asks_nobody:
             if not await waiting.until(lambda state: state.wait_is_over):

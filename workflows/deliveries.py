@@ -32,12 +32,16 @@ class Deliveries:
         self._showing: asyncio.Task[None] | None = None
         self._is_stopped = False
 
-    async def send_first(self, now: datetime) -> None:
-        """Send what is due before the wait begins, within the workflow's own task; a slow Feishu is left to others."""
+    async def send_first(self, now: datetime, sent: tuple[Delivered | None, ...] | None = None) -> None:
+        """Send what is due before the wait begins, within the workflow's own task; a slow Feishu is left to others.
+
+        sent: what became of it, where it was sent together with the plan.
+        """
         approval = self._approval
         approval.state, deliveries = core.send(approval.state, now)
-        tries = await asyncio.gather(*(self._try(each, LOCAL) for each in deliveries))
-        for delivery, delivered in zip(deliveries, tries, strict=True):
+        if sent is None or len(sent) != len(deliveries):
+            sent = tuple(await asyncio.gather(*(self._try(each, LOCAL) for each in deliveries)))
+        for delivery, delivered in zip(deliveries, sent, strict=True):
             if delivered is None:
                 self._start(self._send_patiently(delivery))
             else:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from assent.contracts.deliver import Delivered
 from assent.contracts.files import FileDigest, FilesWanted
 from assent.contracts.identity import Identity
 from assent.contracts.outcome import Outcome
@@ -65,6 +66,8 @@ class Preparation(Frozen):
     resolved: Resolved | None = None
     """What Feishu said, if it was asked."""
     limits: AgentLimits = AgentLimits()
+    cards_within: timedelta | None = None
+    """How long it may take until the plan is stored and the first cards are there; without it they are not sent."""
 
 
 class Prepared(Frozen):
@@ -83,3 +86,6 @@ class Prepared(Frozen):
     """How this very request ended, when Temporal no longer knows."""
     unknown: Unknowns | None = None
     """What Feishu must be asked first; then nothing is stored yet."""
+    delivered: tuple[Delivered | None, ...] | None = None
+    """What became of the first cards, in the order of the core; None for one of which nobody knows yet. None
+    altogether where they were not tried."""

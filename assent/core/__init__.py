@@ -45,7 +45,7 @@ from assent.core.executing import (
     write_batch,
 )
 from assent.core.keeping import set_aside
-from assent.core.opening import end_as_before, open_with, refuse, resume, turn_away
+from assent.core.opening import end_as_before, first_cards, is_untouched, open_with, refuse, resume, turn_away
 from assent.core.views import awaited, awaited_at_first, member, question, questions_before_call, state, verdict
 
 __all__ = [
@@ -73,6 +73,7 @@ __all__ = [
     "end_as_before",
     "ends_at",
     "expire",
+    "first_cards",
     "frozen_call",
     "has_cards",
     "has_changed",
@@ -80,6 +81,7 @@ __all__ = [
     "hear_of_question",
     "is_behind",
     "is_missing",
+    "is_untouched",
     "look_again",
     "lose_bundle",
     "member",

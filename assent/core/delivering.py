@@ -23,6 +23,8 @@ HELD_FOR = timedelta(seconds=20)
 def send(approval: Planned, now: datetime) -> tuple[Planned, tuple[Delivery, ...]]:
     """The cards that are to be sent now: never sent yet, left half sent, become others, or grown too old."""
     plan, cards = approval.plan, _open_cards(approval)
+    if approval.result is None and (plan.asks_nobody or approval.wait_is_over):
+        return approval, ()
     if not plan.addresses or cards.on_their_way or now < cards.due_at(now, approval.renewal):
         return approval, ()
     addresses = approval.panel.addresses(plan) if approval.result is None else approval.panel.private_addresses(plan)

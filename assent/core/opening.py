@@ -6,13 +6,15 @@ from datetime import datetime
 
 from assent.contracts.audit import AuditEvent
 from assent.contracts.decision import DecisionKind
+from assent.contracts.deliver import Delivery
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
+from assent.contracts.request import Request
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Surface
 from assent.core.approval import Ending, Interruption, Planned, Unplanned
 from assent.core.deciding import end, look_again
-from assent.core.delivering import hold_for_bundle, take_card
+from assent.core.delivering import hold_for_bundle, send, take_card
 from assent.core.keeping import note
 
 
@@ -46,6 +48,21 @@ def _unasked(approval: Planned, now: datetime) -> Planned:
         )
         return end(approval, rejected, now)
     return note(approval, AuditEvent.GRANT, now, once="grant", grant_id=grant.grant_id, actor=grant.granted_by)
+
+
+def is_untouched(approval: Unplanned) -> bool:
+    """Whether nothing was said of it so far that its first cards depend on."""
+    return approval.ending is None and not approval.early and approval.carded is None
+
+
+def first_cards(request: Request, plan: Plan, now: datetime) -> tuple[Delivery, ...]:
+    """The cards that may go out as soon as the plan is stored, of an approval that is untouched.
+
+    Where it takes the place of others, they are told first.
+    """
+    if plan.supersedes:
+        return ()
+    return send(open_with(Unplanned(request=request), plan, now), now)[1]
 
 
 def resume(approval: Planned) -> Planned:

@@ -9,6 +9,7 @@ import pytest
 
 from assent import Approvers, Identity, core
 from assent.contracts.address import Address
+from assent.contracts.bundles import Carded
 from assent.contracts.decision import Decision, DecisionKind, Stage, VerdictKind
 from assent.contracts.deliver import CardKind, Delivered, Delivery
 from assent.contracts.execute import Report, ReportKind
@@ -95,6 +96,29 @@ def carded(now: datetime) -> tuple[Planned, tuple[Delivery, ...]]:
     people = Approvers(kind=Approvers.Kind.PEOPLE, people=(ME, ANN), threshold=2)
     plan = a_plan(now).model_copy(update={"approvers": people, "addresses": TWO_CHATS})
     return core.send(opened(plan, now), now)
+
+
+def test_first_cards_are_those_that_the_approval_would_send(at_noon: datetime) -> None:
+    """They go out before the approval is open, and have to be the same messages."""
+    approval, sent = carded(at_noon)
+    assert core.first_cards(policies.request(approval.plan), approval.plan, at_noon) == sent
+    assert len(sent) == 2
+
+
+def test_what_was_said_before_there_is_a_plan_holds_back_the_first_cards(at_noon: datetime) -> None:
+    plan = a_plan(at_noon)
+    approval = Unplanned(request=policies.request(plan))
+    early = decided(plan, plan.requester, DecisionKind.APPROVE)
+    assert core.is_untouched(approval)
+    assert not core.is_untouched(core.withdraw(approval, Withdrawal(), at_noon))
+    assert not core.is_untouched(core.decide(approval, early, at_noon))
+    assert not core.is_untouched(core.take_card(approval, Carded(message_ids=("om_1",)), at_noon))
+
+
+def test_nothing_is_sent_once_it_is_decided(at_noon: datetime) -> None:
+    approval, _ = carded(at_noon)
+    withdrawn = core.withdraw(next_run(approval), Withdrawal(), at_noon)
+    assert core.send(withdrawn, at_noon) == (withdrawn, ())
 
 
 def test_cards_that_were_left_half_sent_are_sent_again_as_they_were(at_noon: datetime) -> None:

@@ -92,6 +92,29 @@ async def carded_in_vain(feishu: FeishuService, directory: Path) -> str:
     return names.approval_workflow(handle.id)
 
 
+# The same, where the first cards go out together with the plan: those above were recorded when they followed it.
+
+
+@path
+async def carded_with_plan(feishu: FeishuService, directory: Path) -> str:
+    return await carded(feishu, directory)
+
+
+@path
+async def carded_twice_with_plan(feishu: FeishuService, directory: Path) -> str:
+    return await carded_twice(feishu, directory)
+
+
+@path
+async def carded_late_with_plan(feishu: FeishuService, directory: Path) -> str:
+    return await carded_late(feishu, directory)
+
+
+@path
+async def carded_undeliverable_with_plan(feishu: FeishuService, directory: Path) -> str:
+    return await carded_undeliverable(feishu, directory)
+
+
 @path
 async def carded_for_weeks(feishu: FeishuService, directory: Path) -> str:
     gate = await Assent.connect(client=TimeSkipper(feishu.service.client).client)

@@ -73,3 +73,8 @@ async def test_a_changed_path_is_noticed() -> None:
 def test_a_plain_approval_costs_at_most_twenty_two_events() -> None:
     history = WorkflowHistory.from_json("early_decision", RECORDED["early_decision"])
     assert len(history.events) <= 22
+
+
+def test_a_card_costs_an_approval_at_most_the_timer_of_the_running_call() -> None:
+    history = WorkflowHistory.from_json("carded_with_plan", RECORDED["carded_with_plan"])
+    assert len(history.events) <= 24

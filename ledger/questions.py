@@ -15,8 +15,9 @@ from assent.contracts.decision import VerdictKind
 from assent.contracts.identity import Identity
 from assent.contracts.questions import QuestionRequest
 from assent.contracts.quotas import NO_LIMITS, Limits
+from assent.contracts.runs import LineState
 from assent.contracts.values import Frozen, Surface
-from assent.core.questions import after_ending, objection, refusal_entry, wrong_with
+from assent.core.questions import after_ending, conclude_as_written, objection, refusal_entry, wrong_with
 from ledger import audit, awaited, memberships, quotas, runs
 from ledger.clock import STAMP
 from ledger.engine import Connection, inserted
@@ -139,7 +140,10 @@ async def stored(connection: Connection, request: QuestionRequest) -> QuestionPr
         return None
     if row.request_sha256 != request.sha256:
         return QuestionPrepared(conflict=True)
-    return QuestionPrepared(plan=_plan(row), outcome=_outcome(row))
+    plan, outcome = _plan(row), _outcome(row)
+    is_open_run = plan.run is not None and outcome is None
+    answer = await runs.answer_of(connection, plan.question_id) if is_open_run else None
+    return QuestionPrepared(plan=plan, outcome=outcome, answer=answer)
 
 
 async def _runs(connection: Connection, plan: QuestionPlan) -> bool:
@@ -151,15 +155,23 @@ async def _runs(connection: Connection, plan: QuestionPlan) -> bool:
 
 
 async def conclude(connection: Connection, conclusion: QuestionConclusion) -> QuestionOutcome:
-    """Record how a question ended, and return the ending that stands: the first one, whatever is said later."""
-    outcome = conclusion.outcome
-    record = names.question_workflow(outcome.question_id)
+    """Record how a question ended, and return the ending that stands: the first one, whatever is said later.
+
+    Of a program's question, an answer that it has read, or may have, decides how it ended.
+    """
+    record = names.question_workflow(conclusion.outcome.question_id)
     row = (await connection.execute(_HELD, {"of": record})).one()
+    known, plan = _outcome(row), _plan(row)
+    if known is None and plan.run is not None:
+        conclusion = await _as_written(connection, plan, conclusion)
     for place, judged in enumerate(conclusion.judged):
-        await _remember(connection, record, judged, place)
+        if known is None or judged.verdict is not VerdictKind.ACCEPTED:
+            await _remember(connection, record, judged, place)
     await audit.append(connection, record, conclusion.entries, is_held=True)
-    if (known := _outcome(row)) is not None:
+    if known is not None:
         return known
+    await audit.append(connection, record, conclusion.ending, is_held=True)
+    outcome = conclusion.outcome
     end = {
         "status": outcome.status,
         "outcome": outcome.model_dump_json(),
@@ -167,9 +179,20 @@ async def conclude(connection: Connection, conclusion: QuestionConclusion) -> Qu
     }
     await connection.execute(_CLOSE, {"of": record, **end})
     await awaited.remove(connection, record)
-    if _plan(row).run is not None:
-        await runs.conclude(connection, outcome.question_id)
     return outcome
+
+
+async def _as_written(connection: Connection, plan: QuestionPlan, said: QuestionConclusion) -> QuestionConclusion:
+    """How a program's question ends: as is said, unless its program has read the answer to it, or may have."""
+    report, answer = await runs.conclude(connection, plan.question_id)
+    if answer is None or report.state not in (LineState.WRITTEN, LineState.UNKNOWN):
+        return said
+    stands = conclude_as_written(plan, answer, report, said.closed_at)
+    ended, says = stands.outcome, said.outcome
+    if (ended.status, ended.answers, ended.reason) == (says.status, says.answers, says.reason):
+        return said
+    refused = tuple(each for each in said.judged if each.verdict is not VerdictKind.ACCEPTED)
+    return stands.model_copy(update={"entries": said.entries, "judged": (*stands.judged, *refused)})
 
 
 async def end_gone(connection: Connection, question_id: str, why: str, now: datetime) -> QuestionOutcome | None:
@@ -192,7 +215,8 @@ async def end_gone(connection: Connection, question_id: str, why: str, now: date
         payload_sha256=outcome.questions_sha256,
         reason=why,
     )
-    return await conclude(connection, QuestionConclusion(outcome=outcome, entries=(entry,), judged=(), closed_at=now))
+    gone = QuestionConclusion(outcome=outcome, ending=(entry,), entries=(), judged=(), closed_at=now)
+    return await conclude(connection, gone)
 
 
 async def outcome_of(connection: Connection, question_id: str) -> QuestionOutcome | None:

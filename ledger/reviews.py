@@ -93,6 +93,9 @@ _RETRIED = Statement(
     )
 )
 _CONSENTS = Statement(select(claims.c.consent).where(claims.c.approval_id == bindparam("of")))
+_ALL_RETRIES = Statement(
+    select(retries.c.consent, retries.c.ruling).where(retries.c.idempotency_key == bindparam("key"))
+)
 _RETRIES = Statement(select(retries.c.consent).where(retries.c.approval_id == bindparam("of")))
 _ADD_RETRY = Statement(insert(retries))
 _NEWEST_LATE = Statement(
@@ -184,21 +187,27 @@ async def rule(connection: Connection, examination: Examination, namespace: str 
     """
     call, ruling = examination.frozen.call, examination.ruling
     root = await _locked_root(connection, call.approval_id)
-    if known := await standing(connection, root):
+    if await standing(connection, root) is not None:
         settlement = await settle(connection, root, told=call.approval_id)
-        ruled = RuledKind.SETTLED if ruling is not None and _is_by(known, ruling) else RuledKind.ALREADY_SETTLED
-        return Ruled(kind=ruled, settlement=await for_all(connection, settlement, root))
+        settlement = await for_all(connection, settlement, root)
+        return Ruled.of(settlement, ruling)
     promised = await promised_retry(connection, root.idempotency_key)
+    was_retried = ruling is not None and ruling.retries not in (
+        None,
+        await _count_retries(connection, root.idempotency_key),
+    )
     wants_retry = ruling is not None and ruling.kind is RulingKind.RETRY
     if promised is None and wants_retry and root.state == ClaimState.UNKNOWN:
         assert ruling is not None
-        promised = await _promise(connection, examination, ruling, namespace)
+        promised = await _made_for(connection, root.idempotency_key, ruling)
+        if promised is None and not was_retried:
+            promised = await _promise(connection, examination, ruling, namespace)
     if promised is not None:
         return Ruled(kind=RuledKind.RETRYING, consent=promised.consent)
     if root.state == ClaimState.STARTED:  # it runs: nobody can say yet
         return Ruled(kind=RuledKind.RETRYING, consent=root.consent)
-    if ruling is not None and ruling.retries not in (None, await _count_retries(connection, root.idempotency_key)):
-        return Ruled(kind=RuledKind.RETRYING)  # it was tried again since they looked
+    if was_retried:
+        return Ruled(kind=RuledKind.RETRYING)  # since they looked
     is_heard = await _move(connection, root, examination)
     claim = await claim_of(connection, root.consent)
     assert claim is not None, "a claim is never deleted"
@@ -283,9 +292,6 @@ async def untold(connection: Connection, namespace: str, now: datetime) -> list[
 async def _move(connection: Connection, root: Row, examination: Examination) -> bool:
     """Let the claim say what was found out, if it says "unknown"; tells whether it is this that it says now."""
     ruling, report = examination.ruling, examination.report
-    seen = ruling.retries if ruling is not None else None
-    if seen is not None and seen != await _count_retries(connection, root.idempotency_key):
-        return False
     found: dict[str, Any]
     if ruling is not None and ruling.kind is RulingKind.EXECUTED:
         content = Content.of(ruling.content)
@@ -310,6 +316,15 @@ async def _locked_root(connection: Connection, approval_id: str) -> Row:
     root = await root_of(connection, approval_id)
     assert root is not None, "a claim is never deleted"
     return root
+
+
+async def _made_for(connection: Connection, idempotency_key: str, ruling: Ruling) -> Retry | None:
+    """The retry that was made by this very word: it is made once, however often the word is heard."""
+    if ruling.ruling_id is None:
+        return None
+    rows = await connection.execute(_ALL_RETRIES, {"key": idempotency_key})
+    made = (Retry(consent=row.consent, ruling=Ruling.model_validate_json(row.ruling)) for row in rows)
+    return next((each for each in made if each.ruling.ruling_id == ruling.ruling_id), None)
 
 
 async def _promise(connection: Connection, examination: Examination, ruling: Ruling, namespace: str | None) -> Retry:
@@ -341,12 +356,6 @@ async def _promise(connection: Connection, examination: Examination, ruling: Rul
     )
     await audit.append(connection, call.approval_id, [entry])
     return retry
-
-
-def _is_by(settlement: Settlement, ruling: Ruling) -> bool:
-    """Whether it is this very ruling that settled it."""
-    same = settlement.retried if ruling.kind is RulingKind.RETRY else settlement.kind is ruling.kind
-    return same and ruling.ruling_id is not None and settlement.ruling_id == ruling.ruling_id
 
 
 def _settlement(examination: Examination, kind: RulingKind, claim: Row) -> Settlement:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, func, select, update
 
+from assent.contracts.answers import AcceptedAnswer
 from assent.contracts.asking import QuestionPlan
 from assent.contracts.runs import (
     MOST_INTERACTIONS,
@@ -140,28 +141,45 @@ async def add(connection: Connection, run: AskingRun) -> None:
     await inserted(connection, _ADD, row)
 
 
-async def conclude(connection: Connection, question_id: str) -> None:
-    """Its question has ended: a line that nobody took is never taken, one that nobody confirmed never confirmed."""
-    await close(connection, LineQuestion(question_id=question_id))
+async def conclude(connection: Connection, question_id: str) -> tuple[LineReport, AcceptedAnswer | None]:
+    """Its question ends: a line that nobody took is never taken, one that nobody confirmed never confirmed.
+
+    What became of the line, and whose answer it is.
+    """
+    report = await close(connection, LineQuestion(question_id=question_id))
     await connection.execute(_FINISH, {"of": question_id, "is_over": 1})
+    return report, await answer_of(connection, question_id)
+
+
+async def answer_of(connection: Connection, question_id: str) -> AcceptedAnswer | None:
+    """The answer that is kept for its program to read."""
+    row = (await connection.execute(_ONE, {"of": question_id})).one()
+    return _answer(row.answer)
+
+
+def _answer(text: str | None) -> AcceptedAnswer | None:
+    return AcceptedAnswer.model_validate_json(text) if text is not None else None
 
 
 async def offer(connection: Connection, line: LineOffer) -> LineOffered:
-    """Keep the line for whoever holds the pipe. A host is sent it, so that nothing is left to be written."""
+    """Keep the line for whoever holds the pipe: the first that is offered. A host is sent it, and writes it itself."""
     row = (await connection.execute(_HELD, {"of": line.question_id})).one()
     asked = AskingRun.model_validate_json(row.asked)
     is_hosts = asked.holder is RunHolder.HOST
-    if row.state == LineState.OPEN:
-        offered: dict[str, Any] = {
-            "state": LineState.OFFERED,
-            "line": line.text,
-            "event_id": line.event_id,
-            "at": await _now(connection),
-        }
-        if is_hosts:
-            offered |= {"state": LineState.WRITTEN, "written_bytes": len(line.text.encode())}
-        await _move(connection, line.question_id, LineState.OPEN, **offered)
-    return LineOffered(holder=asked.holder, queue=asked.queue, is_done=is_hosts)
+    if row.state != LineState.OPEN:
+        is_done = row.state not in (LineState.OFFERED, LineState.CLAIMED)
+        return LineOffered(holder=asked.holder, queue=asked.queue, is_done=is_done, answer=_answer(row.answer))
+    offered: dict[str, Any] = {
+        "state": LineState.OFFERED,
+        "line": line.text,
+        "answer": line.answer.model_dump_json(),
+        "event_id": line.answer.judged.event_id,
+        "at": await _now(connection),
+    }
+    if is_hosts:
+        offered |= {"state": LineState.WRITTEN, "written_bytes": len(line.text.encode())}
+    await _move(connection, line.question_id, LineState.OPEN, **offered)
+    return LineOffered(holder=asked.holder, queue=asked.queue, is_done=is_hosts, answer=line.answer)
 
 
 async def claim(connection: Connection, wish: LineClaim) -> ClaimedLine:

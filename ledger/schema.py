@@ -20,7 +20,7 @@ class ClaimState(StrEnum):
 
 ACTIVE = frozenset({ClaimState.STARTED, ClaimState.EXECUTED, ClaimState.UNKNOWN})
 """The states in which a claim keeps its key."""
-VERSION = "0020"
+VERSION = "0021"
 """The newest migration: what a database must be at for this code to use it."""
 
 metadata = MetaData()
@@ -245,6 +245,7 @@ interactions = Table(
     Column("is_over", Integer, nullable=False, server_default="0"),
     Column("state", Text, nullable=False),
     Column("line", Text),
+    Column("answer", Text),
     Column("event_id", Text),
     Column("token", Text),
     Column("written_bytes", Integer),

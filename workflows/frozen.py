@@ -22,6 +22,7 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps import HERE, LOCAL, OUTBOUND, take, try_to
 
 _LONGEST_PAUSE = timedelta(hours=1)
+_TRIED_SINCE = "it was tried again since you looked: look anew"
 
 
 @workflow.defn(name=names.FROZEN_REVIEW)
@@ -163,10 +164,13 @@ class FrozenReviewWorkflow:
     @workflow.update(name=names.SETTLE_REVIEW, description="Settle it; docs/operations.md has the form.")
     async def _on_settle(self, said: Ruling) -> Ruled:
         async with self._ruling:
+            ruled = await self._conclude(self._examination(ruling=said)) if self._settled is None else None
             if self._settled is not None:
-                return Ruled(kind=RuledKind.ALREADY_SETTLED, settlement=self._settled)
-            ruled = await self._conclude(self._examination(ruling=said))
-            if ruled.kind is RuledKind.RETRYING and ruled.consent is not None:
+                return Ruled.of(self._settled, said)  # also where the ledger's answer came late
+            assert ruled is not None, "it was not settled"
+            if ruled.kind is RuledKind.RETRYING and ruled.consent is None:
+                raise ApplicationError(_TRIED_SINCE, type="TriedAgain")
+            if ruled.kind is RuledKind.RETRYING:
                 self._retry = ruled.consent
             return ruled
 
@@ -180,7 +184,7 @@ class FrozenReviewWorkflow:
         if sizes.is_too_deep(said):
             raise ApplicationError("the content of a ruling is nested too deep; give it as text", type="TooDeep")
         if self._examined is not None and said.retries not in (None, self._examined.retries):
-            raise ApplicationError("it was tried again since you looked: look anew", type="TriedAgain")
+            raise ApplicationError(_TRIED_SINCE, type="TriedAgain")
         if said.kind is not RulingKind.RETRY:
             return
         if not self._frozen.call.retry_safe and not (self._examined and self._examined.did_not_run):

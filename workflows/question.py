@@ -103,7 +103,7 @@ class QuestionWorkflow:
             self._open = core.end_as_before(self._unopened, prepared.plan, prepared.outcome, workflow.now())
             self._show(prepared.outcome.status)
             return prepared.outcome
-        self._open = core.open_with(self._unopened, prepared.plan, workflow.now())
+        self._open = core.open_with(self._unopened, prepared.plan, workflow.now(), prepared.answer)
         self._describe()
         await self._tell_call(is_open=True)
         return None
@@ -235,6 +235,8 @@ class QuestionWorkflow:
         if offer is None:
             return
         offered = await take(OFFER_LINE, offer, HERE)
+        if offered.answer is not None:
+            self._becomes(core.stand_by, offered.answer)
         if not offered.is_done:
             await self._until_written(offered)
         report = await take(CLOSE_LINE, LineQuestion(question_id=self._request.question_id), HERE)

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from pydantic import AwareDatetime, Field, StrictBool, StrictStr
 
+from assent.contracts.audit import AuditEntry
 from assent.contracts.decision import VerdictKind
 from assent.contracts.identity import Identity
 from assent.contracts.values import Frozen, Id, Surface
@@ -95,6 +96,16 @@ class JudgedAnswer(Frozen):
         shared = ("event_id", "delivery_id", "actor", "questions_sha256", "proof")
         known = {name: getattr(answer, name) for name in shared}
         return cls(verdict=verdict, received_at=received_at, **known, **wrong)
+
+
+class AcceptedAnswer(Frozen):
+    """The answer that counts, with its words: kept before a program reads it, so that nothing else ever counts."""
+
+    judged: JudgedAnswer
+    answers: dict[str, Given]
+    at: datetime
+    """When it was accepted."""
+    entry: AuditEntry
 
 
 class AnswerVerdict(Frozen):

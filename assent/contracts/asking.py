@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from assent.contracts.address import Address
-from assent.contracts.answers import Given, JudgedAnswer, QuestionOutcome, QuestionStatus
+from assent.contracts.answers import AcceptedAnswer, Given, JudgedAnswer, QuestionOutcome, QuestionStatus
 from assent.contracts.approvers import Deciders
 from assent.contracts.audit import AuditEntry
 from assent.contracts.identity import Identity
@@ -113,6 +113,8 @@ class QuestionPrepared(Frozen):
     exceeded: Exceeded | None = None
     outcome: QuestionOutcome | None = None
     """How this very question ended, when Temporal no longer knows."""
+    answer: AcceptedAnswer | None = None
+    """What a program was to read, when a former run of the workflow was lost before it could end."""
     unknown: Unknowns | None = None
     """What Feishu must be asked first; then nothing is stored yet."""
 
@@ -138,7 +140,10 @@ class QuestionConclusion(Frozen):
     """Input of *record_answer*: how the question ended, for the record."""
 
     outcome: QuestionOutcome
+    ending: tuple[AuditEntry, ...] = ()
+    """What the audit says of this ending, if it is the one that stands;"""
     entries: tuple[AuditEntry, ...]
+    """and of all else."""
     judged: tuple[JudgedAnswer, ...]
     closed_at: datetime
 

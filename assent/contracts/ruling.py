@@ -63,12 +63,18 @@ class Settlement(Frozen):
     ruling_id: str | None = None
     """The ruling that settled it, where a person's did."""
 
+    def is_by(self, ruling: Ruling) -> bool:
+        """Whether it is this very ruling that settled it."""
+        is_same = self.retried if ruling.kind is RulingKind.RETRY else self.kind is ruling.kind
+        return is_same and ruling.ruling_id is not None and self.ruling_id == ruling.ruling_id
+
 
 class RuledKind(StrEnum):
     """What became of a ruling."""
 
     SETTLED = "settled"
     RETRYING = "retrying"
+    """It is being tried again, whoever's word that was; or was since whoever found something out had looked."""
     ALREADY_SETTLED = "already_settled"
     FORBIDDEN = "forbidden"
 
@@ -80,3 +86,9 @@ class Ruled(Frozen):
     settlement: Settlement | None = None
     consent: str | None = None
     """The consent under which the call is tried again, where that is so."""
+
+    @classmethod
+    def of(cls, settlement: Settlement, ruling: Ruling | None) -> Ruled:
+        """What becomes of a ruling on what is settled."""
+        is_theirs = ruling is not None and settlement.is_by(ruling)
+        return cls(kind=RuledKind.SETTLED if is_theirs else RuledKind.ALREADY_SETTLED, settlement=settlement)

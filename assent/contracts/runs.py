@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from assent.contracts.answers import AcceptedAnswer
 from assent.contracts.identity import Identity
 from assent.contracts.values import Frozen, Id, Text
 
@@ -102,8 +103,7 @@ class LineOffer(Frozen):
     """Input of *offer_line*: an interaction was answered, and this is the line."""
 
     question_id: str
-    event_id: str
-    actor: Identity
+    answer: AcceptedAnswer
     text: str
     """The normalised answer and one line break."""
 
@@ -114,7 +114,9 @@ class LineOffered(Frozen):
     holder: RunHolder
     queue: str | None = None
     is_done: bool = False
-    """Whether nothing is left to be done: the host is sent it."""
+    """Whether nothing is left to be done: the host is sent it, or what became of it is known."""
+    answer: AcceptedAnswer | None = None
+    """Whose line it is: the first that was kept, whichever was offered since."""
 
 
 class LineClaim(Frozen):

@@ -49,6 +49,14 @@ class Notes(Frozen, Generic[Verdicts]):
             left += sizes.size(gone)
         return self.model_copy(update={"judged": (*kept, judged)})
 
+    def overtaken(self, verdict: VerdictKind) -> Self:
+        """Something else was on record before: what was accepted did not count, and is told so."""
+        late = {"verdict": verdict}
+        judged = (
+            each.model_copy(update=late) if each.verdict is VerdictKind.ACCEPTED else each for each in self.judged
+        )
+        return self.model_copy(update={"judged": tuple(judged)})
+
     # The audit
 
     def note(self, entry: AuditEntry) -> Self:

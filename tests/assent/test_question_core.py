@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from assent.contracts.answers import Answer, FlawKind, QuestionStatus
+from assent.contracts.answers import AcceptedAnswer, Answer, FlawKind, QuestionOutcome, QuestionStatus
 from assent.contracts.approvers import Approvers
 from assent.contracts.audit import AuditEvent
 from assent.contracts.decision import VerdictKind
 from assent.contracts.deliver import Delivered
 from assent.contracts.identity import Identity
 from assent.contracts.questions import MOST_BYTES, Option, Question, QuestionRequest
+from assent.contracts.runs import AnswerType, AskingRun, LineReport, LineState, RunHolder
 from assent.contracts.signals import VerdictQuestion, Withdrawal
 from assent.contracts.weigh import Weighed
 from assent.core import questions
@@ -207,8 +208,11 @@ def test_verdicts(said: dict[str, Any], expected: VerdictKind) -> None:
     after = questions.answer(asked, answer, DEADLINE + timedelta(seconds=2))
     assert kind_of(after, answer) is expected
     assert (after.ending is not None) == (expected is VerdictKind.ACCEPTED)
+    assert [entry.event for entry in (after.ending.entries if after.ending else ())] == (
+        ["answer"] if expected is VerdictKind.ACCEPTED else []
+    )
     assert [entry.event for entry in after.notes.unwritten] == {
-        VerdictKind.ACCEPTED: ["answer"],
+        VerdictKind.ACCEPTED: [],
         VerdictKind.TAMPERED: ["tamper"],
         VerdictKind.FORBIDDEN: ["forbid"],
         VerdictKind.EXPIRED: [],
@@ -238,7 +242,9 @@ def test_of_fifty_answers_by_ten_people_one_counts_and_the_others_are_told_whose
 
 def test_the_audit_keeps_what_was_answered_as_a_hash() -> None:
     asked = opened(question_plan(WHY))
-    (entry,) = questions.answer(asked, answer_to(asked.plan, {"why": "hunter2"}), NOW).notes.unwritten
+    answered = questions.answer(asked, answer_to(asked.plan, {"why": "hunter2"}), NOW)
+    assert not questions.batch(answered).entries, "an answer is in the audit together with the ending, never before"
+    (entry,) = questions.conclude(answered, NOW).ending
     assert entry.content_sha256 is not None
     assert "hunter2" not in entry.model_dump_json()
 
@@ -333,7 +339,9 @@ def test_whatever_happens_one_answer_counts_and_an_end_is_an_end(
     accepted = [each for each in question.notes.judged if each.verdict is VerdictKind.ACCEPTED]
     resolved = question.ending is not None and question.ending.status is QuestionStatus.RESOLVED
     assert len(accepted) == resolved
-    assert [entry.event for entry in question.notes.unwritten].count(AuditEvent.ANSWER) == resolved
+    entries = question.ending.entries if question.ending else ()
+    assert [entry.event for entry in entries].count(AuditEvent.ANSWER) == resolved
+    assert AuditEvent.ANSWER not in [entry.event for entry in question.notes.unwritten]
     if accepted and question.ending is not None:
         assert question.ending.answers == GOOD
         assert approvers.kind is Approvers.Kind.CHAT or accepted[0].actor in (ASKER, *approvers.people)
@@ -347,3 +355,69 @@ def test_options_are_read_by_their_labels() -> None:
     assert [option.text for option in WHERE.options] == ["Staging", "production"]
     assert Option(value="a").text == "a"
     assert PARTS.takes_words
+
+
+# A program's answer that is on record
+
+
+def _asked_by_a_run() -> questions.Opened:
+    run = AskingRun(
+        run_id="r",
+        holder=RunHolder.CLIENT,
+        tool="deploy.sh",
+        tool_session_id="s",
+        interaction_request_id="a",
+        answer_type=AnswerType.TEXT,
+    )
+    return opened(question_plan(WHY, run=run, addresses=()))
+
+
+def _kept(question: questions.Opened, words: str, event_id: str) -> AcceptedAnswer:
+    offer = questions.offer(
+        questions.answer(question, answer_to(question.plan, {"why": words}, event_id=event_id), NOW)
+    )
+    assert offer is not None
+    return offer.answer
+
+
+def test_a_workflow_that_begins_anew_goes_on_with_the_answer_that_is_on_record() -> None:
+    asked = _asked_by_a_run()
+    kept = _kept(asked, "first", "e-1")
+    unopened = questions.Unopened(
+        request=QuestionRequest(question_id="q-1", questions=(WHY,), requester=ASKER, ttl=timedelta(minutes=15))
+    )
+    for event_id, words in (("e-2", "second"), ("e-1", "first")):
+        unopened = questions.answer(unopened, answer_to(asked.plan, {"why": words}, event_id=event_id), NOW)
+    unopened = questions.withdraw(unopened, Withdrawal(reason="never mind"), NOW)
+    anew = questions.open_with(unopened, asked.plan, NOW, kept)
+    assert anew.ending is not None
+    assert (anew.ending.status, anew.ending.answers) == ("resolved", {"why": "first"})
+    verdicts = {each.event_id: each.verdict for each in anew.notes.judged}
+    assert verdicts == {"e-1": VerdictKind.ACCEPTED, "e-2": VerdictKind.ALREADY_DECIDED}
+    offer = questions.offer(anew)
+    assert offer is not None
+    assert offer.answer == kept
+    ended = questions.written(anew, LineReport(state=LineState.WRITTEN, written_bytes=6), NOW)
+    assert [entry.event for entry in questions.conclude(ended, NOW).ending] == ["answer", "write_input"]
+
+
+def test_an_answer_that_was_kept_before_takes_the_place_of_one_that_came_since() -> None:
+    asked = _asked_by_a_run()
+    first = _kept(asked, "first", "e-1")
+    since = questions.answer(asked, answer_to(asked.plan, {"why": "second"}, event_id="e-2"), NOW)
+    stands = questions.stand_by(since, first)
+    assert stands.ending is not None
+    assert stands.ending.answers == {"why": "first"}
+    assert [entry.event_id for entry in stands.ending.entries] == ["e-1"]
+    assert kind_of(stands, answer_to(asked.plan, event_id="e-2")) is VerdictKind.ALREADY_DECIDED
+    assert questions.stand_by(stands, first) == stands
+
+
+def test_an_answer_is_not_called_accepted_where_the_ledger_knew_another_end() -> None:
+    asked = opened()
+    answered = questions.answer(asked, answer_to(asked.plan), NOW)
+    known = QuestionOutcome(question_id="q-1", status=QuestionStatus.CANCELLED, reason="gone", ended_at=NOW)
+    told = questions.verdict(
+        questions.close(answered, known), VerdictQuestion(event_id="event-1", delivery_id="delivery-1")
+    )
+    assert (told.kind, told.status, told.answered_by) == (VerdictKind.ALREADY_DECIDED, "cancelled", None)

@@ -268,6 +268,31 @@ async def test_a_retry_is_made_by_the_review_that_promised_it(ledger: Ledger) ->
     assert ruled.kind == "retrying", "and nobody settles anything before"
 
 
+async def test_one_word_makes_one_retry_however_often_it_is_heard(ledger: Ledger) -> None:
+    plan = await safe(ledger, attempts=1)
+    call, first = ToolCall.of(plan), holder()
+    await ledger.begin(call, first)
+    await ledger.finish(call, first, 1, RAISED)
+    word = Ruling(
+        kind=RulingKind.RETRY, operator=OPERATOR, surface=Surface.CLIENT, reason="again", ruling_id="r", retries=0
+    )
+    frozen = FrozenCall.of(plan, call, decided_by=None, error=None, frozen_at=datetime.now(UTC))
+
+    async def heard(word: Ruling) -> Ruled:
+        return await ledger.rule(Examination(frozen=frozen, ruling=word, now=datetime.now(UTC)))
+
+    promised = await heard(word)
+    retry, second = call.model_copy(update={"consent": promised.consent, "retries": call.approval_id}), holder()
+    await ledger.begin(retry, second)
+    await ledger.finish(retry, second, 1, RAISED)  # nobody knows what came of it either
+    assert await heard(word) == promised, "whoever said it was not told, and it is heard again"
+    stale = word.model_copy(update={"ruling_id": "r-2"})
+    since = await heard(stale)
+    assert (since.kind, since.consent) == ("retrying", None), "it was tried again since this one looked"
+    fresh = await heard(stale.model_copy(update={"retries": 1}))
+    assert fresh.consent not in (None, promised.consent)
+
+
 def flying(in_flight: timedelta) -> Holder:
     return holder().model_copy(update={"in_flight": in_flight})
 

@@ -9,11 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from assent.contracts.answers import QuestionOutcome, QuestionStatus
+from assent import names
+from assent.contracts.answers import AcceptedAnswer, JudgedAnswer, QuestionOutcome, QuestionStatus
 from assent.contracts.asking import QuestionConclusion, QuestionPrepared
+from assent.contracts.audit import AuditEntry, AuditEvent
+from assent.contracts.decision import VerdictKind
 from assent.contracts.questions import Question, QuestionKind, QuestionRequest
 from assent.contracts.runs import (
     MOST_INTERACTIONS,
+    WRITE_UNKNOWN,
     AnswerType,
     AskingRun,
     LineClaim,
@@ -60,7 +64,12 @@ async def end(ledger: Ledger, question_id: str, status: QuestionStatus = Questio
 
 
 def offer(question_id: str, event_id: str = "e-1", text: str = "blue\n") -> LineOffer:
-    return LineOffer(question_id=question_id, event_id=event_id, actor=ASKER, text=text)
+    judged = JudgedAnswer(
+        event_id=event_id, delivery_id=None, actor=ASKER, verdict=VerdictKind.ACCEPTED, received_at=NOW
+    )
+    entry = AuditEntry(event=AuditEvent.ANSWER, at=NOW, once=f"answer:{event_id}", actor=ASKER, event_id=event_id)
+    answer = AcceptedAnswer(judged=judged, answers={ASKED.id: text.strip()}, at=NOW, entry=entry)
+    return LineOffer(question_id=question_id, answer=answer, text=text)
 
 
 async def test_of_many_who_would_write_a_line_one_gets_it(ledger: Ledger) -> None:
@@ -145,3 +154,84 @@ async def test_a_run_belongs_to_whoever_began_it_and_asks_until_it_ends(ledger: 
     assert "has ended" in (late.refused or "")
     output, code = await ledger.run_output(run_id) or (b"", None)
     assert (len(output), code) == (64 * 1024, 0)
+
+
+EXPIRED = QuestionOutcome(question_id="-", status=QuestionStatus.EXPIRED, ended_at=NOW)
+AT_ITS_END = AuditEntry(event=AuditEvent.EXPIRE, at=NOW, once="expire")
+
+
+async def expire(ledger: Ledger, question_id: str) -> QuestionOutcome:
+    """What a workflow says that was reset, and heard no answer since."""
+    outcome = EXPIRED.model_copy(update={"question_id": question_id})
+    said = QuestionConclusion(outcome=outcome, ending=(AT_ITS_END,), entries=(), judged=(), closed_at=NOW)
+    return await ledger.conclude_question(said)
+
+
+async def events_of(ledger: Ledger, question_id: str) -> list[str]:
+    return [entry.event for entry in await ledger.entries(names.question_workflow(question_id))]
+
+
+@pytest.mark.parametrize("taken", ["claimed", "written"])
+async def test_an_answer_that_a_program_may_have_read_decides_how_its_question_ended(
+    ledger: Ledger, taken: str
+) -> None:
+    run_id = uuid.uuid4().hex
+    question_id, _ = await ask(ledger, run_id, "a")
+    await ledger.offer_line(offer(question_id))
+    await ledger.claim_line(LineClaim(question_id=question_id, token="t"))
+    if taken == "written":
+        await ledger.confirm_line(LineWritten(question_id=question_id, token="t", written_bytes=5))
+    outcome = await expire(ledger, question_id)
+    if taken == "written":
+        assert (outcome.status, outcome.answers, outcome.answered_by) == ("resolved", {ASKED.id: "blue"}, ASKER)
+        assert await events_of(ledger, question_id) == ["ask", "answer", "write_input"]
+    else:
+        assert (outcome.status, outcome.reason, outcome.answers) == ("cancelled", WRITE_UNKNOWN, None)
+        assert await events_of(ledger, question_id) == ["ask", "answer", "cancel"]
+    assert await expire(ledger, question_id) == outcome
+    state = await ledger.question(question_id)
+    assert state is not None
+    assert [each.verdict for each in state.decisions] == [VerdictKind.ACCEPTED]
+    assert await ledger.verify() == []
+
+
+async def test_a_line_that_nobody_took_does_not_answer_a_question_that_expired(ledger: Ledger) -> None:
+    question_id, _ = await ask(ledger, uuid.uuid4().hex, "a")
+    await ledger.offer_line(offer(question_id))
+    assert (await expire(ledger, question_id)).status is QuestionStatus.EXPIRED
+    assert (await ledger.claim_line(LineClaim(question_id=question_id, token="t"))).text is None
+    late = await ledger.offer_line(offer(question_id, "e-2", "red\n"))
+    assert late.is_done
+    assert await events_of(ledger, question_id) == ["ask", "expire"]
+
+
+async def test_the_first_answer_that_is_kept_is_the_one_that_is_written(ledger: Ledger) -> None:
+    run_id = uuid.uuid4().hex
+    question_id, before = await ask(ledger, run_id, "a")
+    assert before.answer is None
+    first, second = offer(question_id), offer(question_id, "e-2", "red\n")
+    assert (await ledger.offer_line(first)).answer == first.answer
+    offered = await ledger.offer_line(second)
+    assert (offered.answer, offered.is_done) == (first.answer, False)
+    _, again = await ask(ledger, run_id, "a")
+    assert again.answer == first.answer, "a workflow that begins anew goes on with it"
+
+
+async def test_an_ending_that_came_too_late_leaves_no_trace(ledger: Ledger) -> None:
+    """A worker that was cut off records an answer, after another has recorded that nobody gave one."""
+    question_id, _ = await ask(ledger, uuid.uuid4().hex, "a")
+    outcome = await expire(ledger, question_id)
+    late = offer(question_id).answer
+    forbidden = late.judged.model_copy(update={"event_id": "e-3", "verdict": VerdictKind.FORBIDDEN})
+    refusal = AuditEntry(event=AuditEvent.FORBID, at=NOW, once="forbid:e-3", event_id="e-3")
+    answered = QuestionOutcome(
+        question_id=question_id, status=QuestionStatus.RESOLVED, answers=late.answers, answered_by=ASKER, ended_at=NOW
+    )
+    said = QuestionConclusion(
+        outcome=answered, ending=(late.entry,), entries=(refusal,), judged=(late.judged, forbidden), closed_at=NOW
+    )
+    assert await ledger.conclude_question(said) == outcome
+    assert await events_of(ledger, question_id) == ["ask", "expire", "forbid"]
+    state = await ledger.question(question_id)
+    assert state is not None
+    assert [each.verdict for each in state.decisions] == [VerdictKind.FORBIDDEN]

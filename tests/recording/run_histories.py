@@ -18,6 +18,7 @@ from ledger import MessageKind, runs
 from tests.recording.question_histories import QuestionPath, ended, said
 from tests.support.feishu_service import REQUESTER, FeishuService
 from tests.support.programs import MANY, script
+from tests.support.temporal_operations import reset
 from tests.support.waiting import until
 
 RUN_PATHS: dict[str, QuestionPath] = {}
@@ -99,6 +100,18 @@ async def interaction_fetched(feishu: FeishuService, _: Path) -> str:
     await offered(feishu, handle)
     client = feishu.service.client
     assert (await claim_line(client, LineClaim(question_id=handle.id, token="t"))).text == "blue\n"
+    await confirm_line(client, LineWritten(question_id=handle.id, token="t", written_bytes=5))
+    return await ended(handle, "resolved")
+
+
+@path
+async def interaction_taken_up_again(feishu: FeishuService, _: Path) -> str:
+    """Reset in Temporal once its line was taken: the answer is on record, and nobody is asked anew."""
+    handle = await interaction(feishu, RunHolder.CLIENT)
+    await offered(feishu, handle)
+    client = feishu.service.client
+    await claim_line(client, LineClaim(question_id=handle.id, token="t"))
+    await reset(feishu.service, handle, nth_task=0, keep_signals=False)
     await confirm_line(client, LineWritten(question_id=handle.id, token="t", written_bytes=5))
     return await ended(handle, "resolved")
 

@@ -9,7 +9,7 @@ from temporalio.api.enums.v1 import ResetReapplyExcludeType
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest, ResetWorkflowExecutionRequest
 from temporalio.service import RPCError, RPCStatusCode
 
-from assent import ApprovalHandle, names
+from assent import ApprovalHandle, QuestionHandle, names
 from tests.conftest import Service
 from tests.support.waiting import until
 
@@ -36,9 +36,12 @@ async def forget(service: Service, workflow_id: str) -> None:
     await until(gone)
 
 
-async def reset(service: Service, handle: ApprovalHandle, *, nth_task: int, keep_signals: bool) -> None:
+async def reset(
+    service: Service, handle: ApprovalHandle | QuestionHandle, *, nth_task: int, keep_signals: bool
+) -> None:
     """Reset a workflow to the end of its nth task."""
-    workflow = service.client.get_workflow_handle(names.approval_workflow(handle.id))
+    name_of = names.question_workflow if isinstance(handle, QuestionHandle) else names.approval_workflow
+    workflow = service.client.get_workflow_handle(name_of(handle.id))
     tasks = [
         event.event_id
         async for event in workflow.fetch_history_events()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -116,7 +117,7 @@ def test_a_plan_is_cut_down_one_thing_at_a_time() -> None:
         assert len(str(smaller)) <= len(str(plan)) + 10
 
 
-def _questioned(*answers: Answered, **more: float) -> list[str]:
+def _questioned(*answers: Answered, **more: Any) -> list[str]:
     plan = Plan(seed=0, tool="plain", asked=(), questions=(Questioned(0.0, 60.0, answers, **more),), calm=True)
     history = acted_out(plan)
     assert history.violations == [], "\n".join(history.notes)

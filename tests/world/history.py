@@ -227,7 +227,8 @@ class History:
         if asked.cancelled_after is not None:
             self.spawn(self._after(asked.cancelled_after, self._withdraw, workflow_id))
         if asked.reset_after is not None:
-            self.spawn(self._after(asked.reset_after, self.temporal.reset, workflow_id, keep_signals=True))
+            keeps = {"keep_signals": asked.is_said_again}
+            self.spawn(self._after(asked.reset_after, self.temporal.reset, workflow_id, **keeps))
         if asked.terminated_after is not None:
             self.spawn(self._after(asked.terminated_after, self.temporal.terminate, workflow_id))
 
@@ -415,9 +416,10 @@ class History:
             surface=Surface.CLIENT,
         )
         self.oracle.rulings[str(ruling.ruling_id)] = ruling
+        said_at = clock.now()
         with suppress(ApplicationError, RPCError, TimeoutError):
             ruled = await asyncio.wait_for(self.temporal.update(review, names.SETTLE_REVIEW, ruling), 300)
-            self.oracle.ruled(frozen.call.idempotency_key, ruling, ruled)
+            self.oracle.ruled(frozen.call, ruling, ruled, said_at)
 
     async def _keep_sweeping(self, first: float) -> None:
         here, elsewhere = Process(self, "sweeper"), Process(self, "the sweeper of another namespace")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from assent import names
 from assent.contracts.answers import QuestionOutcome, QuestionStatus
-from assent.contracts.runs import RUN_ENDED, LineState, RunHolder, RunNews
+from assent.contracts.runs import RUN_ENDED, WRITE_UNKNOWN, LineState, RunHolder, RunNews
 from tests.world.plans import Ran
 
 if TYPE_CHECKING:
@@ -121,8 +121,12 @@ class Lines:
             self._wrong("an interaction is open that nobody will ever answer")
         for question_id, (state, *_) in self._kept.items():
             told = self.outcomes.get(question_id)
-            if told is not None and state == LineState.UNKNOWN and told.status is QuestionStatus.RESOLVED:
-                self._wrong("it is unknown whether a line was written, and its interaction is resolved")
+            if told is None:
+                continue
+            if (state == LineState.UNKNOWN) != (told.reason == WRITE_UNKNOWN):
+                self._wrong(f"a line is {state}, and its interaction {told.status} ({told.reason})")
+            if (state == LineState.WRITTEN) != (told.status is QuestionStatus.RESOLVED):
+                self._wrong(f"a line is {state}, and its interaction {told.status}")
         for run_id, said in self._said.items():
             if self._history.temporal.runs[names.run_workflow(run_id)].instance._shown != said:
                 self._wrong("the message of a run does not say what the run said last")

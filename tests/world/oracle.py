@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from temporalio.exceptions import ApplicationError
@@ -13,7 +14,6 @@ from assent import names
 from assent.contracts.execute import ToolCall
 from assent.contracts.outcome import Outcome
 from assent.contracts.ruling import Ruled, Ruling, RulingKind, Settlement
-from tests.world import clock
 from tests.world.answers import Answers
 from tests.world.lines import Lines
 from tests.world.outside import Execution
@@ -68,11 +68,16 @@ class Oracle:
         for approval_id, (status, when) in self._told.items():
             mine = approval_id == execution.approval_id and status in _DID_NOT_RUN
             other = self._key_of.get(approval_id) == key and status == "failed" and execution.began_at < when
-            if mine or other:
+            if mine or (other and not self._is_later(execution, approval_id)):
                 self.wrong(f"it took effect after an approval of its key was called {status}")
         settlement = self._settlements.get(execution.approval_id)
         if settlement is not None and settlement.kind is RulingKind.NOT_EXECUTED:
             self.wrong("it took effect after it was settled, by no person's word, that it did not")
+
+    def _is_later(self, execution: Execution, approval_id: str) -> bool:
+        """Whether it began, by another consent, after all that an approval ran: whose failure says nothing of it."""
+        own = [each.number for each in self._history.outside.executions if each.approval_id == approval_id]
+        return bool(own) and execution.approval_id != approval_id and execution.number > max(own)
 
     def _times_for_one_person(self, execution: Execution) -> int:
         """How often this call of one person took effect, whatever they were called; without a word in between."""
@@ -152,14 +157,20 @@ class Oracle:
         effects = [effect.execution for effect in self._history.outside.effects if effect.execution.key == key]
         if status in _RAN and not effects and not self._words(key, RulingKind.EXECUTED):
             self.wrong(f"{status} without an effect")
-        whose = [execution for execution in effects if status == "failed" or execution.approval_id == approval_id]
+        whose = [
+            each
+            for each in effects
+            if each.approval_id == approval_id or (status == "failed" and not self._is_later(each, approval_id))
+        ]
         if status in _DID_NOT_RUN and not all(map(self._is_excused, whose)):
             self.wrong(f"{status} though it took effect")
 
-    def ruled(self, key: str, ruling: Ruling, ruled: Ruled) -> None:
+    def ruled(self, call: ToolCall, ruling: Ruling, ruled: Ruled, said_at: datetime) -> None:
         """An operator was told what became of their word."""
         if ruling.kind is RulingKind.RETRY and ruled.kind == "retrying":
-            self._promises.append((key, clock.now().isoformat()))
+            self._promises.append((call.idempotency_key, said_at.isoformat()))
+            if call.approval_id in self._settlements:
+                self.wrong("an operator is told that it is being tried again, and it is settled")
         self._history.note(f"RULED {ruling.kind}: {ruled.kind}")
         said = ruled.settlement
         is_final = ruled.kind == "settled" and ruling.kind is not RulingKind.RETRY
@@ -262,6 +273,9 @@ class Oracle:
                 self.wrong("a frozen approval was never answered")
             elif status == "frozen" and not self._is_audited(approval_id):
                 self.wrong("the audit of a frozen approval does not say what was settled")
+        words = [json.loads(ruling)["ruling_id"] for (ruling,) in self._looking.execute("SELECT ruling FROM retries")]
+        if len({*words}) < len(words):
+            self.wrong("a call was tried again twice by one word")
         for key, when in self._promises:
             if not self._was_tried_again(key, when):
                 self.wrong("an operator was promised a retry that was never made")

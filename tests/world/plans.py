@@ -126,6 +126,8 @@ class Questioned:
     cancelled_after: float | None = None
     reset_after: float | None = None
     terminated_after: float | None = None
+    is_said_again: bool = True
+    """Whether what was said before a reset reaches it again."""
 
     @property
     def is_left_alone(self) -> bool:
@@ -146,6 +148,7 @@ class Needed:
     """Where whoever holds the pipe dies: as soon as the line is `claimed`, or once it is `written`."""
     takers: int = 1
     """How many would fetch the line over HTTP."""
+    is_said_again: bool = True
 
     @property
     def is_left_alone(self) -> bool:
@@ -293,8 +296,10 @@ def _questioned(draw: random.Random) -> Questioned:
     """Mostly answered, at times by several at once and near the deadline."""
     ttl = draw.choice((5.0, 60.0, 600.0))
     answers = _answers(draw, ttl, FLAWS, draw.randint(0, 4))
-    after = (draw.choice((None, None, None, draw.uniform(0, 1.1 * ttl), draw.uniform(0, 3))) for _ in range(3))
-    return Questioned(draw.uniform(0, 300), ttl, answers, *after)
+    withdrawn, reset, ended = (
+        draw.choice((None, None, None, draw.uniform(0, 1.1 * ttl), draw.uniform(0, 3))) for _ in range(3)
+    )
+    return Questioned(draw.uniform(0, 300), ttl, answers, withdrawn, reset, ended, draw.random() < 0.5)
 
 
 def _answers(draw: random.Random, ttl: float, flaws: tuple[str, ...], count: int) -> tuple[Answered, ...]:
@@ -326,7 +331,8 @@ def _needed(draw: random.Random) -> Needed:
         draw.choice((*(None,) * 7, draw.uniform(0, 1.1 * ttl), draw.uniform(0, 3))) for _ in range(3)
     )
     dies = draw.choice((None, None, None, "claimed", "written"))
-    return Needed(ttl, answers, withdrawn, reset, ended, dies, takers=draw.choice((1, 1, 2)))
+    takers, is_said_again = draw.choice((1, 1, 2)), draw.random() < 0.5
+    return Needed(ttl, answers, withdrawn, reset, ended, dies, takers, is_said_again)
 
 
 def _script(draw: random.Random, kind: Kind) -> Script:

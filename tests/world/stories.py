@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tests.world.plans import Asked, Blow, End, Fault, Look, Plan, Said, Script
+from tests.world.plans import (
+    Answered,
+    Asked,
+    Blow,
+    End,
+    Fault,
+    Look,
+    Needed,
+    Plan,
+    Ran,
+    Said,
+    Script,
+)
 
 _FIRST = Asked(at=0.0, decided_after=0.5)
 _PAYS = Script(lasts=1.0, effect_at=0.5)
@@ -276,6 +288,31 @@ STORIES = {
             "the review is opened with a0",
             "SETTLED a0: executed, by a person",
         ),
+    ),
+    "a program's question that is reset after its line was read, and before anybody knows": Story(
+        Plan(
+            seed=41238,
+            tool="plain",
+            asked=(),
+            scripts=(),
+            runs=(
+                Ran(
+                    at=1.0,
+                    holder="client",
+                    needs=(
+                        Needed(
+                            ttl=5.0,
+                            answers=(Answered(after=0.3, says="production"),),
+                            reset_after=3.6,
+                            dies="written",
+                            is_said_again=False,
+                        ),
+                    ),
+                ),
+            ),
+            calm=True,
+        ),
+        ("LINE of run0:input-0: production", "run0:input-0 has ended: cancelled (write: unknown)"),
     ),
     "somebody else who asks for the same call in the same scope": Story(
         Plan(

@@ -5,12 +5,33 @@ answer, which verdict an answer gets and why, what enters the audit, which cards
 here, once.
 """
 
-from assent.core.questions.answering import answer, expire, look_again, offer, set_aside, weighed, withdraw, written
+from assent.core.questions.answering import (
+    answer,
+    expire,
+    look_again,
+    offer,
+    set_aside,
+    stand_by,
+    weighed,
+    withdraw,
+    written,
+)
 from assent.core.questions.delivering import arrive, ends_at, has_cards, is_due, remind, reminds_at, send, sends_at
 from assent.core.questions.judging import after_ending, flaws_in, objection, refusal_entry, wrong_with
 from assent.core.questions.opening import end_as_before, open_with, resume
 from assent.core.questions.standing import Asked, Ending, Opened, Unopened
-from assent.core.questions.views import batch, close, conclude, event, has_news, state, verdict, weighing, write
+from assent.core.questions.views import (
+    batch,
+    close,
+    conclude,
+    conclude_as_written,
+    event,
+    has_news,
+    state,
+    verdict,
+    weighing,
+    write,
+)
 
 __all__ = [
     "Asked",
@@ -23,6 +44,7 @@ __all__ = [
     "batch",
     "close",
     "conclude",
+    "conclude_as_written",
     "end_as_before",
     "ends_at",
     "event",
@@ -42,6 +64,7 @@ __all__ = [
     "send",
     "sends_at",
     "set_aside",
+    "stand_by",
     "state",
     "verdict",
     "weighed",

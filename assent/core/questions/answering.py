@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import datetime
 
 from assent import sizes
-from assent.contracts.answers import Answer, Flaw, JudgedAnswer, QuestionStatus
+from assent.contracts.answers import AcceptedAnswer, Answer, Flaw, Given, JudgedAnswer, QuestionStatus
 from assent.contracts.asking import QuestionPlan
 from assent.contracts.audit import AuditEntry, AuditEvent
 from assent.contracts.decision import VerdictKind
@@ -128,8 +128,13 @@ def _accept(question: Opened, given: Answer, now: datetime) -> Opened:
     answers = normalised(question.plan.questions, meant(question.plan.questions, given))
     question = _remember(question, given, VerdictKind.ACCEPTED, now)
     entry = audit_entry(AuditEvent.ANSWER, given, now).model_copy(update={"content_sha256": answers_sha256(answers)})
-    ending = Ending(status=QuestionStatus.RESOLVED, by=given.actor, answers=answers, at=now, event_id=given.event_id)
-    return question.model_copy(update={"notes": question.notes.note(entry), "ending": ending})
+    return question.model_copy(update={"ending": _answered_by(given.actor, answers, now, entry)})
+
+
+def _answered_by(actor: Identity, answers: dict[str, Given], at: datetime, entry: AuditEntry) -> Ending:
+    return Ending(
+        status=QuestionStatus.RESOLVED, by=actor, answers=answers, at=at, event_id=entry.event_id, entries=(entry,)
+    )
 
 
 # Endings without an answer
@@ -161,7 +166,7 @@ def end(question: Standing, ending: Ending, entry: AuditEntry, now: datetime) ->
         return question
     if isinstance(question, Opened):
         entry = entry.model_copy(update={"payload_sha256": question.plan.questions_sha256})
-    question = question.model_copy(update={"ending": ending, "notes": question.notes.note(entry)})
+    question = question.model_copy(update={"ending": ending.model_copy(update={"entries": (entry,)})})
     if not isinstance(question, Opened):
         return question
     if question.asking is not None:
@@ -180,8 +185,22 @@ def offer(question: Opened) -> LineOffer | None:
         return None
     said = ending.answers[plan.questions[0].id]
     assert isinstance(said, str), "a run asks for a text or one option"
-    assert ending.event_id is not None, "somebody answered"
-    return LineOffer(question_id=plan.question_id, event_id=ending.event_id, actor=ending.by, text=f"{said}\n")
+    judged = question.notes.verdict_on(ending.event_id or "")
+    assert judged is not None, "the answer that counts is remembered"
+    answer = AcceptedAnswer(judged=judged, answers=ending.answers, at=ending.at, entry=ending.entries[0])
+    return LineOffer(question_id=plan.question_id, answer=answer, text=f"{said}\n")
+
+
+def stand_by(question: Opened, answer: AcceptedAnswer) -> Opened:
+    """An answer is on record for a program to read: it counts, and none that came since."""
+    judged = answer.judged
+    if question.ending is not None and question.ending.event_id == judged.event_id:
+        return question
+    notes = question.notes.overtaken(VerdictKind.ALREADY_DECIDED)
+    others = (each for each in notes.judged if each.event_id != judged.event_id)
+    notes = notes.model_copy(update={"judged": (*others, judged)})
+    ending = _answered_by(judged.actor, answer.answers, answer.at, answer.entry)
+    return question.model_copy(update={"notes": notes, "ending": ending})
 
 
 def written(question: Opened, report: LineReport, now: datetime) -> Opened:
@@ -199,7 +218,8 @@ def written(question: Opened, report: LineReport, now: datetime) -> Opened:
             payload_sha256=question.plan.questions_sha256,
             content_sha256=answers_sha256(ending.answers),
         )
-        return question.model_copy(update={"notes": question.notes.note(entry)})
+        read = ending.model_copy(update={"entries": (*ending.entries, entry)})
+        return question.model_copy(update={"ending": read})
     why = WRITE_UNKNOWN if report.state is LineState.UNKNOWN else RUN_ENDED
     entry = AuditEntry(
         event=AuditEvent.CANCEL,
@@ -209,8 +229,9 @@ def written(question: Opened, report: LineReport, now: datetime) -> Opened:
         event_id=ending.event_id,
         payload_sha256=question.plan.questions_sha256,
     )
-    unwritten = Ending(status=QuestionStatus.CANCELLED, reason=why, at=now)
-    return question.model_copy(update={"ending": unwritten, "notes": question.notes.note(entry)})
+    entries = (*ending.entries, entry)
+    unwritten = Ending(status=QuestionStatus.CANCELLED, reason=why, at=now, entries=entries)
+    return question.model_copy(update={"ending": unwritten})
 
 
 # What is kept of what was said

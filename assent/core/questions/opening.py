@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from assent.contracts.answers import QuestionOutcome
+from assent.contracts.answers import AcceptedAnswer, QuestionOutcome
 from assent.contracts.asking import QuestionPlan
-from assent.core.questions.answering import look_again
+from assent.core.questions.answering import look_again, stand_by
 from assent.core.questions.standing import Ending, Opened, Unopened
 
 
-def open_with(question: Unopened, plan: QuestionPlan, now: datetime) -> Opened:
-    """From here on it can be answered; what came too early is judged first."""
+def open_with(question: Unopened, plan: QuestionPlan, now: datetime, answer: AcceptedAnswer | None = None) -> Opened:
+    """From here on it can be answered; what came too early is judged first.
+
+    answer: what a program was to read when a former run was lost; it counts, whatever is said now.
+    """
     opened = Opened(
         plan=plan,
         opened_at=now,
         notes=question.notes,
         early=question.early,
         ending=question.ending,
-        expects_cards=bool(plan.addresses) and question.ending is None,
+        expects_cards=bool(plan.addresses) and question.ending is None and answer is None,
     )
-    return look_again(opened, now)
+    return look_again(stand_by(opened, answer) if answer else opened, now)
 
 
 def end_as_before(question: Unopened, plan: QuestionPlan | None, outcome: QuestionOutcome, now: datetime) -> Opened:

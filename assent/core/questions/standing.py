@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from assent.contracts.answers import Answer, Given, JudgedAnswer, QuestionStatus
 from assent.contracts.asking import QuestionPlan
+from assent.contracts.audit import AuditEntry
 from assent.contracts.identity import Identity
 from assent.contracts.questions import QuestionRequest
 from assent.contracts.quotas import AgentLimits
@@ -26,6 +27,8 @@ class Ending(Frozen):
     at: datetime
     event_id: str | None = None
     """The answer that counts."""
+    entries: tuple[AuditEntry, ...] = ()
+    """What the audit says of it: on record together with it, never without."""
 
 
 class Unopened(Frozen):

@@ -6,16 +6,17 @@ from collections.abc import Collection
 from datetime import datetime
 
 from assent import names
-from assent.contracts.answers import Answer, AnswerVerdict, QuestionOutcome, QuestionStatus
+from assent.contracts.answers import AcceptedAnswer, Answer, AnswerVerdict, QuestionOutcome, QuestionStatus
 from assent.contracts.asking import QuestionConclusion, QuestionPlan, QuestionState
 from assent.contracts.audit import AuditBatch, AuditEntry
 from assent.contracts.decision import VerdictKind
 from assent.contracts.identity import Identity
 from assent.contracts.questions import canonical_questions
-from assent.contracts.runs import InteractionActor, InteractionAnswer, InteractionEvent
+from assent.contracts.runs import InteractionActor, InteractionAnswer, InteractionEvent, LineReport
 from assent.contracts.signals import VerdictQuestion
 from assent.contracts.weigh import Weighing
-from assent.core.questions.answering import actor_of
+from assent.core.questions.answering import actor_of, stand_by, written
+from assent.core.questions.judging import after_ending
 from assent.core.questions.standing import Ending, Opened, Standing, Unopened
 from assent.payload import sha256
 
@@ -115,8 +116,20 @@ def conclude(question: Opened, now: datetime) -> QuestionConclusion:
         ended_at=ending.at,
     )
     return QuestionConclusion(
-        outcome=outcome, entries=question.notes.next_entries, judged=question.notes.judged, closed_at=now
+        outcome=outcome,
+        ending=ending.entries,
+        entries=question.notes.next_entries,
+        judged=question.notes.judged,
+        closed_at=now,
     )
+
+
+def conclude_as_written(
+    plan: QuestionPlan, answer: AcceptedAnswer, report: LineReport, now: datetime
+) -> QuestionConclusion:
+    """How a program's question ended whose answer is on record, by what became of the line."""
+    opened = stand_by(Opened(plan=plan, opened_at=now), answer)
+    return conclude(written(opened, report, now), now)
 
 
 def close(question: Opened, outcome: QuestionOutcome) -> Opened:
@@ -129,7 +142,10 @@ def close(question: Opened, outcome: QuestionOutcome) -> Opened:
         at=outcome.ended_at or question.opened_at,
         event_id=question.ending.event_id if question.ending else None,
     )
-    return question.model_copy(update={"ending": ending, "is_recorded": True})
+    own = question.ending
+    is_own = own is not None and (own.status, own.answers) == (ending.status, ending.answers)
+    notes = question.notes if is_own else question.notes.overtaken(after_ending(ending.status))
+    return question.model_copy(update={"ending": ending, "is_recorded": True, "notes": notes})
 
 
 def event(plan: QuestionPlan, outcome: QuestionOutcome, event_id: str | None = None) -> InteractionEvent | None:

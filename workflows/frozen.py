@@ -164,10 +164,11 @@ class FrozenReviewWorkflow:
     @workflow.update(name=names.SETTLE_REVIEW, description="Settle it; docs/operations.md has the form.")
     async def _on_settle(self, said: Ruling) -> Ruled:
         async with self._ruling:
-            ruled = await self._conclude(self._examination(ruling=said)) if self._settled is None else None
             if self._settled is not None:
-                return Ruled.of(self._settled, said)  # also where the ledger's answer came late
-            assert ruled is not None, "it was not settled"
+                return Ruled.of(self._settled, said)
+            ruled = await self._conclude(self._examination(ruling=said))
+            if ruled.settlement is None and self._settled is not None:
+                return Ruled.of(self._settled, said)  # while the ledger's answer was on its way
             if ruled.kind is RuledKind.RETRYING and ruled.consent is None:
                 raise ApplicationError(_TRIED_SINCE, type="TriedAgain")
             if ruled.kind is RuledKind.RETRYING:
@@ -183,7 +184,7 @@ class FrozenReviewWorkflow:
             )
         if sizes.is_too_deep(said):
             raise ApplicationError("the content of a ruling is nested too deep; give it as text", type="TooDeep")
-        if self._examined is not None and said.retries not in (None, self._examined.retries):
+        if self._examined is not None and said.retries is not None and said.retries < self._examined.retries:
             raise ApplicationError(_TRIED_SINCE, type="TriedAgain")
         if said.kind is not RulingKind.RETRY:
             return

@@ -31,7 +31,7 @@ from assent.payload import argument_values, sha256
 from ledger import audit, awaited, claims, grants, persons, quotas, requesters, results, settlements
 from ledger.clock import STAMP
 from ledger.engine import Connection, inserted
-from ledger.messages import MessageKind, judged_of, messages_of
+from ledger.messages import MessageKind, are_behind, judged_of, messages_of
 from ledger.open_approvals import IS_OPEN, LIVES_IN, OLDEST_FIRST
 from ledger.results import claim_of, report
 from ledger.revisions import approval_of, begin_anew, plan_of, standing_plan
@@ -442,6 +442,7 @@ async def _stands(connection: Connection, row: Row, request_sha256: str) -> Prep
         plan=Plan.model_validate_json(row.plan) if row.plan else None,
         refused=row.refused,
         outcome=Outcome.model_validate_json(row.outcome) if row.outcome else None,
+        cards_due=bool(row.outcome) and await are_behind(connection, approval_id),
     )
 
 

@@ -39,6 +39,7 @@ from assent.contracts.runs import (
     LineOffered,
     LineQuestion,
     LineReport,
+    LineState,
     LineWritten,
     Run,
 )
@@ -223,6 +224,11 @@ class Ledger:
 
     async def conclude_question(self, conclusion: QuestionConclusion) -> QuestionOutcome:
         return await self._sealing(self._engine.write(questions.conclude, conclusion))
+
+    async def answer_event(self, question_id: str) -> str | None:
+        """The event that answered a program's question, where one did."""
+        found = await self._engine.read(runs.interaction, question_id)
+        return found.event_id if found is not None and found.state is LineState.WRITTEN else None
 
     async def question(self, question_id: str) -> QuestionState | None:
         return await self._engine.read(questions.state_of, question_id)

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, or_, select, update
 
 from assent.contracts.address import Address
 from assent.contracts.audit import AuditEntry, AuditEvent
@@ -37,6 +37,15 @@ _ALL = Statement(
     select(messages)
     .where(messages.c.approval_id == bindparam("of"))
     .order_by(messages.c.generation, messages.c.place, messages.c.kind)
+)
+_BEHIND = Statement(
+    select(messages.c.place)
+    .where(
+        messages.c.approval_id == bindparam("of"),
+        messages.c.kind.in_(("card", "result")),
+        or_(messages.c.shown.is_(None), messages.c.shown.in_(("pending", "decided"))),
+    )
+    .limit(1)
 )
 _JUDGED = Statement(
     select(decisions.c.judged, decisions.c.place)
@@ -119,6 +128,11 @@ class Record(Frozen):
     messages: tuple[Message, ...]
     grant: Grant | None = None
     """The remembered decision that stood in for people, or that theirs became; as it stands now."""
+
+
+async def are_behind(connection: Connection, record: str) -> bool:
+    """Whether some card of what has ended may not show that."""
+    return (await connection.execute(_BEHIND, {"of": record})).first() is not None
 
 
 async def intend(

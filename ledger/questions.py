@@ -21,7 +21,7 @@ from assent.core.questions import after_ending, conclude_as_written, objection, 
 from ledger import audit, awaited, memberships, quotas, runs
 from ledger.clock import STAMP
 from ledger.engine import Connection, inserted
-from ledger.messages import Message, MessageKind, messages_of
+from ledger.messages import Message, MessageKind, are_behind, messages_of
 from ledger.results import claim_of
 from ledger.schema import ClaimState, awaited_keys, decisions, questions
 from ledger.statements import Row, Statement, insert
@@ -141,9 +141,9 @@ async def stored(connection: Connection, request: QuestionRequest) -> QuestionPr
     if row.request_sha256 != request.sha256:
         return QuestionPrepared(conflict=True)
     plan, outcome = _plan(row), _outcome(row)
-    is_open_run = plan.run is not None and outcome is None
-    answer = await runs.answer_of(connection, plan.question_id) if is_open_run else None
-    return QuestionPrepared(plan=plan, outcome=outcome, answer=answer)
+    answer = await runs.answer_of(connection, plan.question_id) if plan.run is not None else None
+    cards_due = outcome is not None and await are_behind(connection, row.record)
+    return QuestionPrepared(plan=plan, outcome=outcome, cards_due=cards_due, answer=answer)
 
 
 async def _runs(connection: Connection, plan: QuestionPlan) -> bool:
@@ -189,10 +189,14 @@ async def _as_written(connection: Connection, plan: QuestionPlan, said: Question
         return said
     stands = conclude_as_written(plan, answer, report, said.closed_at)
     ended, says = stands.outcome, said.outcome
-    if (ended.status, ended.answers, ended.reason) == (says.status, says.answers, says.reason):
+    if _ends(ended) == _ends(says):
         return said
     refused = tuple(each for each in said.judged if each.verdict is not VerdictKind.ACCEPTED)
     return stands.model_copy(update={"entries": said.entries, "judged": (*stands.judged, *refused)})
+
+
+def _ends(outcome: QuestionOutcome) -> tuple[object, ...]:
+    return outcome.status, outcome.answers, outcome.answered_by, outcome.reason
 
 
 async def end_gone(connection: Connection, question_id: str, why: str, now: datetime) -> QuestionOutcome | None:

@@ -166,7 +166,7 @@ async def _end_question_if_gone(client: Client, ledger: Ledger, found: OpenQuest
         announcement = Announcement(
             url=state.plan.callback_url,
             question=outcome,
-            interaction=event(state.plan, outcome),
+            interaction=event(state.plan, outcome, await ledger.answer_event(found.question_id)),
             ended_at=datetime.now(UTC),
             asked_by=state.plan.asked_by,
         )

@@ -92,7 +92,7 @@ class ApprovalWorkflow:
         """Fix the plan; or the outcome, where there is nothing to ask."""
         prepared = await self._prepare()
         if prepared.outcome is not None:
-            return await self._end_as_before(prepared.plan, prepared.outcome)
+            return await self._end_as_before(prepared.plan, prepared.outcome, cards_due=prepared.cards_due)
         if prepared.plan is None:
             self._unplanned = core.refuse(self._unplanned, prepared.refused, workflow.now())
             ending = self._unplanned.ending
@@ -229,8 +229,8 @@ class ApprovalWorkflow:
 
     # Endings
 
-    async def _end_as_before(self, plan: Plan | None, outcome: Outcome) -> Outcome:
-        """The ledger already knows how this request ended: nobody is asked again."""
+    async def _end_as_before(self, plan: Plan | None, outcome: Outcome, *, cards_due: bool) -> Outcome:
+        """The ledger already knows how this request ended: nobody is asked again, and all are told."""
         ended = core.end_as_before(self._unplanned, plan, outcome, workflow.now())
         if isinstance(ended, Planned):
             self._open = OpenApproval(ended)
@@ -238,6 +238,9 @@ class ApprovalWorkflow:
             self._unplanned = ended
         await self._leave_bundle()
         self._show(outcome.status)
+        if cards_due:
+            await self._hand_over(Conclusion(outcome=outcome, entries=(), judged=(), closed_at=workflow.now()))
+        await self._announce(outcome)
         return outcome
 
     async def _end_undone(self, approval: OpenApproval) -> Outcome:

@@ -163,6 +163,7 @@ class FrozenReviewWorkflow:
 
     @workflow.update(name=names.SETTLE_REVIEW, description="Settle it; docs/operations.md has the form.")
     async def _on_settle(self, said: Ruling) -> Ruled:
+        said = _named(said)
         async with self._ruling:
             if self._settled is not None:
                 return Ruled.of(self._settled, said)
@@ -245,3 +246,11 @@ class FrozenReviewWorkflow:
 
     def _describe(self) -> None:
         workflow.set_current_details(review_page(self._frozen, self._examined or Examined(), self._settled))
+
+
+def _named(said: Ruling) -> Ruling:
+    """A ruling with its id; without one, that of the update, which a reset keeps: it is the same word then."""
+    info = workflow.current_update_info()
+    if said.ruling_id is not None or info is None:
+        return said
+    return said.model_copy(update={"ruling_id": info.id})

@@ -100,8 +100,12 @@ class QuestionWorkflow:
         prepared = await self._prepare()
         assert prepared.plan is not None, "what was not refused has a plan"
         if prepared.outcome is not None:
-            self._open = core.end_as_before(self._unopened, prepared.plan, prepared.outcome, workflow.now())
+            known, now = prepared.outcome, workflow.now()
+            self._open = core.end_as_before(self._unopened, prepared.plan, known, now, prepared.answer)
             self._show(prepared.outcome.status)
+            if prepared.cards_due:
+                await self._hand_over()
+            await self._announce(prepared.outcome)
             return prepared.outcome
         self._open = core.open_with(self._unopened, prepared.plan, workflow.now(), prepared.answer)
         self._describe()

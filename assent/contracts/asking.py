@@ -112,9 +112,11 @@ class QuestionPrepared(Frozen):
     """The id belongs to another question."""
     exceeded: Exceeded | None = None
     outcome: QuestionOutcome | None = None
-    """How this very question ended, when Temporal no longer knows."""
+    """How this very question ended, when Temporal no longer knows;"""
+    cards_due: bool = False
+    """and whether a card may not show it."""
     answer: AcceptedAnswer | None = None
-    """What a program was to read, when a former run of the workflow was lost before it could end."""
+    """What a program was to read, as a former run of the workflow left it."""
     unknown: Unknowns | None = None
     """What Feishu must be asked first; then nothing is stored yet."""
 

@@ -83,7 +83,9 @@ class Prepared(Frozen):
     exceeded: Exceeded | None = None
     """The quota that it would have gone beyond; nothing was stored."""
     outcome: Outcome | None = None
-    """How this very request ended, when Temporal no longer knows."""
+    """How this very request ended, when Temporal no longer knows;"""
+    cards_due: bool = False
+    """and whether a card may not show it."""
     unknown: Unknowns | None = None
     """What Feishu must be asked first; then nothing is stored yet."""
     delivered: tuple[Delivered | None, ...] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 from standardwebhooks import Webhook
+from temporalio.client import WorkflowExecutionStatus
 from temporalio.testing import TimeSkipper
 
 from assent import ApprovalHandle, Assent, Outcome
 from assent.contracts.audit import ClosingHead
 from ledger import MessageKind
 from tests.conftest import Service
+from tests.recording.card_histories import announced_as_before, carded_as_before
+from tests.recording.question_histories import question_announced_as_before, question_shown_as_before
 from tests.support import servers
 from tests.support.feishu_service import (
     APPROVER,
@@ -345,3 +348,15 @@ async def test_a_chat_needs_an_app_to_be_reached_with(service: Service, tmp_path
     outcome = await handle.outcome()
     assert outcome.status == "failed"
     assert "ASSENT_FEISHU_APP_ID" in (outcome.reason or "")
+
+
+@pytest.mark.parametrize(
+    "live", [carded_as_before, announced_as_before, question_shown_as_before, question_announced_as_before]
+)
+async def test_what_ended_before_anybody_was_told_is_shown_and_told_when_it_is_asked_for_again(
+    feishu: FeishuService, tmp_path: Path, live: Callable[[FeishuService, Path], Awaitable[str]]
+) -> None:
+    """The same is true of one that is reset to its first task; each path says by itself what must be seen."""
+    workflow_id = await live(feishu, tmp_path)
+    described = await feishu.service.client.get_workflow_handle(workflow_id).describe()
+    assert described.status is WorkflowExecutionStatus.COMPLETED

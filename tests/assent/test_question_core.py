@@ -421,3 +421,26 @@ def test_an_answer_is_not_called_accepted_where_the_ledger_knew_another_end() ->
         questions.close(answered, known), VerdictQuestion(event_id="event-1", delivery_id="delivery-1")
     )
     assert (told.kind, told.status, told.answered_by) == (VerdictKind.ALREADY_DECIDED, "cancelled", None)
+
+
+def test_a_click_on_a_card_that_a_former_run_sent_is_late_not_forged() -> None:
+    asked = _asked_by_a_run()
+    kept = _kept(asked, "first", "e-1")
+    plan = asked.plan.model_copy(update={"addresses": question_plan().addresses})
+    unopened = questions.Unopened(request=QuestionRequest(question_id="q-1", questions=(WHY,), requester=ASKER))
+    anew = questions.open_with(unopened, plan, NOW, kept)
+    late = answer_to(plan, {"why": "second"}, event_id="e-2", message_id="om_of_the_former_run")
+    after = questions.answer(anew, late, NOW)
+    assert kind_of(after, late) is VerdictKind.ALREADY_DECIDED
+    assert not after.notes.unwritten
+
+
+def test_the_answer_that_is_kept_is_its_givers_whoever_sends_the_same_event_and_words_since() -> None:
+    asked = _asked_by_a_run()
+    kept = _kept(asked, "first", "by-hand-1")
+    other = ASKER.model_copy(update={"user_id": "u_2"})
+    since = questions.answer(asked, answer_to(asked.plan, {"why": "first"}, event_id="by-hand-1", actor=other), NOW)
+    assert since.ending is not None
+    assert since.ending.by == other
+    ended = questions.written(questions.stand_by(since, kept), LineReport(state=LineState.WRITTEN), NOW)
+    assert questions.conclude(ended, NOW).outcome.answered_by == ASKER

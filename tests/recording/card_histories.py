@@ -16,6 +16,7 @@ from tests.support.cards import values
 from tests.support.feishu_service import OUTSIDER, REQUESTER, Agent, FeishuService
 from tests.support.shared_files import Sharing
 from tests.support.simulated_feishu import served
+from tests.support.temporal_operations import forget, purge
 from tests.support.waiting import until
 
 CardPath = Callable[[FeishuService, Path], Awaitable[str]]
@@ -200,6 +201,42 @@ async def announced(feishu: FeishuService, directory: Path) -> str:
         handle = await feishu.ask(directory, callback_url=f"{url}/hook")
         told = await clicked(feishu, handle)
         await feishu.service.client.get_workflow_handle(names.announcing_workflow(handle.id)).result()
+    return told
+
+
+@path
+async def carded_as_before(feishu: FeishuService, directory: Path) -> str:
+    """The ledger had its end, and nobody came to show it: its card loses its buttons when it is asked for again."""
+    approval_id = f"shown{directory.name}"
+    handle = await feishu.ask(directory, approval_id=approval_id)
+    await feishu.chat.card(approval_id)
+    workflow_id = names.approval_workflow(approval_id)
+    await feishu.service.client.get_workflow_handle(workflow_id).terminate()
+    assert await feishu.service.ledger.end_gone(handle.id, "it is gone") is not None
+    await purge(feishu.service, approval_id)
+    assert (await (await feishu.ask(directory, approval_id=approval_id)).outcome()).status == "cancelled"
+    await feishu.chat.final(approval_id)
+    return workflow_id
+
+
+@path
+async def announced_as_before(feishu: FeishuService, directory: Path) -> str:
+    """The ledger had its end, and Temporal forgot it before anybody was told: whoever asked to be is."""
+    host, client = Agent(204), feishu.service.client
+    async with served(host.app) as url:
+        named = {"approval_id": f"told{directory.name}", "callback_url": f"{url}/hook"}
+        handle = await feishu.ask(directory, **named)
+        told = await clicked(feishu, handle)
+        announcing = names.announcing_workflow(handle.id)
+        for workflow in (told, announcing):
+            await client.get_workflow_handle(workflow).result()
+        await forget(feishu.service, announcing)
+        await purge(feishu.service, handle.id)
+        again = await feishu.ask(directory, **named)
+        assert (await again.outcome()).status == "executed"
+        for workflow in (told, announcing):
+            await client.get_workflow_handle(workflow).result()
+    assert len(host.told) == 2
     return told
 
 

@@ -11,8 +11,9 @@ from typing import Any
 import activities.questions
 from assent import Identity, InvalidRequest, QuestionHandle, names
 from assent.contracts.answers import Answer
-from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService
+from tests.support.feishu_service import APPROVER, REQUESTER, Agent, FeishuService
 from tests.support.questions import ALL, GOOD, SURE, WHERE
+from tests.support.simulated_feishu import served
 from tests.support.temporal_operations import forget
 from tests.support.waiting import until
 
@@ -128,6 +129,40 @@ async def question_as_before(feishu: FeishuService, _: Path) -> str:
     await handle.answer()
     await forget(feishu.service, names.question_workflow(handle.id))
     return await ended(await ask(feishu, SURE, question_id=handle.id), "resolved")
+
+
+@path
+async def question_shown_as_before(feishu: FeishuService, _: Path) -> str:
+    """The ledger had its end, and nobody came to show it: its card loses its button when it is asked again."""
+    question_id = uuid.uuid4().hex
+    handle, workflow_id = await ask(feishu, SURE, question_id=question_id), names.question_workflow(question_id)
+    await feishu.chat.card(workflow_id)
+    await feishu.service.client.get_workflow_handle(workflow_id).terminate()
+    assert await feishu.service.ledger.end_gone_question(handle.id, "it is gone") is not None
+    await forget(feishu.service, workflow_id)
+    told = await ended(await ask(feishu, SURE, question_id=question_id), "cancelled")
+    await feishu.chat.final(workflow_id)
+    return told
+
+
+@path
+async def question_announced_as_before(feishu: FeishuService, _: Path) -> str:
+    """The ledger had its end, and Temporal forgot it before anybody was told: whoever asked to be is."""
+    host, client = Agent(204), feishu.service.client
+    async with served(host.app) as url:
+        named = {"question_id": uuid.uuid4().hex, "callback_url": f"{url}/hook"}
+        asking = names.question_workflow(named["question_id"])
+        announcing = names.announcing_workflow(asking)
+        handle = await ask(feishu, SURE, **named)
+        assert await said(handle, {"sure": True}) == "accepted"
+        for workflow in (asking, announcing):
+            await client.get_workflow_handle(workflow).result()
+            await forget(feishu.service, workflow)
+        told = await ended(await ask(feishu, SURE, **named), "resolved")
+        for workflow in (asking, announcing):
+            await client.get_workflow_handle(workflow).result()
+    assert len(host.told) == 2
+    return told
 
 
 @path

@@ -37,11 +37,15 @@ async def forget(service: Service, workflow_id: str) -> None:
 
 
 async def reset(
-    service: Service, handle: ApprovalHandle | QuestionHandle, *, nth_task: int, keep_signals: bool
+    service: Service, handle: ApprovalHandle | QuestionHandle | str, *, nth_task: int, keep_signals: bool
 ) -> None:
-    """Reset a workflow to the end of its nth task."""
-    name_of = names.question_workflow if isinstance(handle, QuestionHandle) else names.approval_workflow
-    workflow = service.client.get_workflow_handle(name_of(handle.id))
+    """Reset a workflow to the end of its nth task; an approval's, a question's, or the one of this id."""
+    if isinstance(handle, str):
+        workflow_id = handle
+    else:
+        name_of = names.question_workflow if isinstance(handle, QuestionHandle) else names.approval_workflow
+        workflow_id = name_of(handle.id)
+    workflow = service.client.get_workflow_handle(workflow_id)
     tasks = [
         event.event_id
         async for event in workflow.fetch_history_events()

@@ -11,7 +11,8 @@ from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import PauseActivityRequest, UnpauseActivityRequest
 
 from assent import names
-from tests.conftest import ME, Service
+from tests.conftest import ME, OPERATOR, Service
+from tests.support.frozen_calls import frozen
 from tests.support.temporal_operations import purge, reset
 from tests.support.tools import marks
 from tests.support.waiting import until
@@ -121,6 +122,32 @@ async def test_a_rejected_approval_that_is_reset_and_approved_stays_rejected_and
         await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
     assert (await handle.outcome()).status == first.status == "rejected"
     assert marks(path) == 0
+
+
+async def test_a_retry_that_was_asked_for_by_hand_is_made_once_though_its_review_is_reset(
+    service: Service, tmp_path: Path
+) -> None:
+    """In Temporal's page nobody types an id for their word; the update has one, and a reset applies it again."""
+    handle = await frozen(service, tmp_path / "f", "flaky", arguments={"failures": 60, "then": "completed"})
+    review = names.review_workflow(str((await handle.outcome()).idempotency_key))
+    said = {"kind": "retry", "operator": {"open_id": OPERATOR.open_id}, "reason": "again"}
+    said["payload_hash"] = str((await handle.state()).payload_sha256)[:12]
+    workflow = service.client.get_workflow_handle(review)
+    await workflow.execute_update(names.SETTLE_REVIEW, said)
+
+    async def tried() -> bool:
+        return (await service.events(handle.id)).count("execute_unknown") == 2
+
+    await until(tried)
+    await reset(service, review, nth_task=0, keep_signals=True)
+
+    async def heard_again() -> bool:
+        history = workflow.fetch_history_events()
+        return any([event.HasField("workflow_execution_update_completed_event_attributes") async for event in history])
+
+    await until(heard_again)
+    assert (await service.events(handle.id)).count("retry") == 1
+    await handle.settle("executed", operator=OPERATOR, reason="I looked")
 
 
 async def test_reset_while_executing_past_the_deadline_never_says_that_it_did_not_run(

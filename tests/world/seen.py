@@ -22,7 +22,7 @@ from assent import names
 from tests.world import clock
 from tests.world.clock import VirtualLoop
 from tests.world.processes import never
-from tests.world.temporal import ContinueAsNew, Options, present_run
+from tests.world.temporal import ContinueAsNew, Options, present_run, present_update
 
 if TYPE_CHECKING:
     from tests.world.history import History
@@ -99,6 +99,9 @@ def _of_workflow() -> SimpleNamespace:
     def continue_as_new(argument: Any) -> NoReturn:
         raise ContinueAsNew(argument)
 
+    def current_update_info() -> SimpleNamespace | None:
+        return SimpleNamespace(id=update) if (update := present_update.get()) is not None else None
+
     def info() -> SimpleNamespace:
         run = present_run.get()
         return SimpleNamespace(
@@ -118,6 +121,7 @@ def _of_workflow() -> SimpleNamespace:
         get_external_workflow_handle=external,
         continue_as_new=continue_as_new,
         info=info,
+        current_update_info=current_update_info,
         all_handlers_finished=lambda: present_run.get().updates == 0,
         upsert_search_attributes=lambda *_: None,
         set_current_details=lambda *_: None,

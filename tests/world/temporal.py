@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tests.world.history import History
 
 present_run: contextvars.ContextVar[Run] = contextvars.ContextVar("run")
+present_update: contextvars.ContextVar[str | None] = contextvars.ContextVar("update", default=None)
+"""The id of the update that is handled."""
 
 
 class ContinueAsNew(BaseException):
@@ -87,8 +89,10 @@ class Run:
     def do(self, handler: Callable[..., Any], *args: Any) -> Any:
         return self._context.copy().run(handler, self.instance, *args)
 
-    def task_of(self, handler: Callable[..., Any], *args: Any) -> asyncio.Task[Any]:
-        return asyncio.get_running_loop().create_task(handler(self.instance, *args), context=self._context.copy())
+    def task_of(self, handler: Callable[..., Any], *args: Any, update: str | None = None) -> asyncio.Task[Any]:
+        context = self._context.copy()
+        context.run(present_update.set, update)
+        return asyncio.get_running_loop().create_task(handler(self.instance, *args), context=context)
 
     async def comes_back(self) -> None:
         """The workflow's next task, if there is one."""
@@ -151,7 +155,7 @@ class Temporal:
         run.do(definition.fn, *arguments)
         return True
 
-    async def update(self, workflow_id: str, name: str, argument: Any) -> Any:
+    async def update(self, workflow_id: str, name: str, argument: Any, update: str | None = None) -> Any:
         """Raises ApplicationError where it is refused, RPCError where nobody is there."""
         run = self.runs.get(workflow_id)
         if run is None or not run.is_open:
@@ -161,7 +165,8 @@ class Temporal:
             run.do(definition.validator, argument)
         run.updates += 1
         try:
-            return await asyncio.shield(run.task_of(definition.fn, argument))
+            handling = run.task_of(definition.fn, argument, update=update or f"{run.id} {run.updates}")
+            return await asyncio.shield(handling)
         finally:
             run.updates -= 1
 

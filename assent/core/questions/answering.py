@@ -193,8 +193,9 @@ def offer(question: Opened) -> LineOffer | None:
 
 def stand_by(question: Opened, answer: AcceptedAnswer) -> Opened:
     """An answer is on record for a program to read: it counts, and none that came since."""
-    judged = answer.judged
-    if question.ending is not None and question.ending.event_id == judged.event_id:
+    judged, ending = answer.judged, question.ending
+    its_own = (judged.event_id, judged.actor, answer.answers)
+    if ending is not None and (ending.event_id, ending.by, ending.answers) == its_own:
         return question
     notes = question.notes.overtaken(VerdictKind.ALREADY_DECIDED)
     others = (each for each in notes.judged if each.event_id != judged.event_id)

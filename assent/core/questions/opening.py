@@ -21,12 +21,18 @@ def open_with(question: Unopened, plan: QuestionPlan, now: datetime, answer: Acc
         notes=question.notes,
         early=question.early,
         ending=question.ending,
-        expects_cards=bool(plan.addresses) and question.ending is None and answer is None,
+        expects_cards=bool(plan.addresses) and (question.ending is None or answer is not None),
     )
     return look_again(stand_by(opened, answer) if answer else opened, now)
 
 
-def end_as_before(question: Unopened, plan: QuestionPlan | None, outcome: QuestionOutcome, now: datetime) -> Opened:
+def end_as_before(
+    question: Unopened,
+    plan: QuestionPlan | None,
+    outcome: QuestionOutcome,
+    now: datetime,
+    answer: AcceptedAnswer | None = None,
+) -> Opened:
     """The ledger already knows how this question ended: nobody is asked again."""
     assert plan is not None, "what has ended was planned"
     ending = Ending(
@@ -35,6 +41,7 @@ def end_as_before(question: Unopened, plan: QuestionPlan | None, outcome: Questi
         by=outcome.answered_by,
         answers=outcome.answers,
         at=outcome.ended_at or now,
+        event_id=answer.judged.event_id if answer is not None and outcome.is_answered else None,
     )
     return Opened(plan=plan, opened_at=now, ending=ending, is_recorded=True, notes=question.notes)
 

@@ -120,4 +120,4 @@ async def _sqlite(engine: Engine, begin: str, end: str) -> AsyncIterator[Connect
             yield _Threaded(driver, thread)
             await loop.run_in_executor(thread, driver.execute, end)
         finally:
-            driver.close()  # and whatever is not committed is rolled back
+            thread.submit(driver.close)  # which rolls back; behind what it still does for one who no longer waits

@@ -67,12 +67,11 @@ async def pressed(form_page: FormPage, shown: Locator, name: str) -> Click:
 async def sent(form_page: FormPage, button: Locator) -> Click:
     before = len(form_page.hook.received)
     await button.click()
-    await expect(form_page.page.get_by_test_id("toast").last).to_have_text("Received")
 
     async def heard() -> bool:
         return len(form_page.hook.received) == before + 1
 
-    await until(heard)  # the toast may still be the one before
+    await until(heard)  # not for its toast, which may have gone by the time that a busy machine looks
     return await form_page.arrived()
 
 

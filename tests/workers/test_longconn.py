@@ -305,6 +305,10 @@ async def town(
             await each.kill()
 
 
+_ANSWERED = ("success", "info")
+"""What was accepted, or received where the machine is too busy to say more in time."""
+
+
 async def test_a_click_is_counted_and_answered_also_after_a_lost_connection(town: Town, tmp_path: Path) -> None:
     running = await town.start()
     await town.connected(running)
@@ -314,7 +318,8 @@ async def test_a_click_is_counted_and_answered_also_after_a_lost_connection(town
     outsider = await town.chat.click(card, "approve", OUTSIDER)
     assert outsider["toast"]["type"] == "error"
     accepted = await town.chat.click(card, "approve")
-    assert (accepted["error"], accepted["toast"]["type"]) == (None, "success"), running.said()
+    assert accepted["error"] is None, running.said()
+    assert accepted["toast"]["type"] in _ANSWERED
     assert (await asked.outcome()).status == "executed"
     await town.chat.final(asked.id)
 
@@ -322,7 +327,7 @@ async def test_a_click_is_counted_and_answered_also_after_a_lost_connection(town
     await until(lambda: _true(len(town.app.state.hub)))
     rejected = await town.service.gate.request("mark", {"path": str(tmp_path / "marks")}, requester=REQUESTER)
     toast = (await town.chat.click(await town.chat.card(rejected.id), "reject", reason="not " + "so " * 300))["toast"]
-    assert toast["type"] == "success"
+    assert toast["type"] in _ANSWERED
     assert (await rejected.outcome()).status == "rejected"
 
     running.send(signal.SIGTERM)

@@ -38,15 +38,6 @@ _ALL = Statement(
     .where(messages.c.approval_id == bindparam("of"))
     .order_by(messages.c.generation, messages.c.place, messages.c.kind)
 )
-_BEHIND = Statement(
-    select(messages.c.place)
-    .where(
-        messages.c.approval_id == bindparam("of"),
-        messages.c.kind.in_(("card", "result")),
-        or_(messages.c.shown.is_(None), messages.c.shown.in_(("pending", "decided"))),
-    )
-    .limit(1)
-)
 _JUDGED = Statement(
     select(decisions.c.judged, decisions.c.place)
     .where(decisions.c.approval_id == bindparam("of"))
@@ -82,6 +73,17 @@ class Shown(StrEnum):
     REPLACED = "replaced"
     FINAL = "final"
     SETTLED = "settled"
+
+
+_BEHIND = Statement(
+    select(messages.c.place)
+    .where(
+        messages.c.approval_id == bindparam("of"),
+        messages.c.kind.in_(_ASKING),
+        or_(messages.c.shown.is_(None), messages.c.shown.in_((Shown.PENDING, Shown.DECIDED))),
+    )
+    .limit(1)
+)
 
 
 class Slot(Frozen):

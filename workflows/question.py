@@ -99,14 +99,13 @@ class QuestionWorkflow:
         """Fix the plan; or the outcome, where the ledger knows it already."""
         prepared = await self._prepare()
         assert prepared.plan is not None, "what was not refused has a plan"
-        if prepared.outcome is not None:
-            known, now = prepared.outcome, workflow.now()
-            self._open = core.end_as_before(self._unopened, prepared.plan, known, now, prepared.answer)
-            self._show(prepared.outcome.status)
+        if (known := prepared.outcome) is not None:
+            self._open = core.end_as_before(self._unopened, prepared.plan, known, workflow.now(), prepared.answer)
+            self._show(known.status)
             if prepared.cards_due:
                 await self._hand_over()
-            await self._announce(prepared.outcome)
-            return prepared.outcome
+            await self._announce(known)
+            return known
         self._open = core.open_with(self._unopened, prepared.plan, workflow.now(), prepared.answer)
         self._describe()
         await self._tell_call(is_open=True)

@@ -17,14 +17,27 @@ from assent.contracts.decision import VerdictKind
 from assent.contracts.deliver import Delivered
 from assent.contracts.identity import Identity
 from assent.contracts.questions import MOST_BYTES, Option, Question, QuestionRequest
-from assent.contracts.runs import AnswerType, AskingRun, LineReport, LineState, RunHolder
+from assent.contracts.runs import LineReport, LineState
 from assent.contracts.signals import VerdictQuestion, Withdrawal
 from assent.contracts.weigh import Weighed
 from assent.core import questions
 from assent.core.questions import Opened, Unopened
 from assent.core.questions.judging import flaws_in, normalised
 from tests.support.hypothesis_settings import unhurried
-from tests.support.questions import ALL, ASKER, DEADLINE, GOOD, NOW, PARTS, SURE, WHERE, WHY, answer_to, question_plan
+from tests.support.questions import (
+    ALL,
+    ASKER,
+    DEADLINE,
+    GOOD,
+    NOW,
+    PARTS,
+    SURE,
+    WHERE,
+    WHY,
+    answer_to,
+    asking_run,
+    question_plan,
+)
 
 OTHER = Identity(open_id="ou_other")
 THIRD = Identity(open_id="ou_third")
@@ -361,15 +374,7 @@ def test_options_are_read_by_their_labels() -> None:
 
 
 def _asked_by_a_run() -> questions.Opened:
-    run = AskingRun(
-        run_id="r",
-        holder=RunHolder.CLIENT,
-        tool="deploy.sh",
-        tool_session_id="s",
-        interaction_request_id="a",
-        answer_type=AnswerType.TEXT,
-    )
-    return opened(question_plan(WHY, run=run, addresses=()))
+    return opened(question_plan(WHY, run=asking_run(), addresses=()))
 
 
 def _kept(question: questions.Opened, words: str, event_id: str) -> AcceptedAnswer:

@@ -18,8 +18,6 @@ from assent.contracts.questions import Question, QuestionKind, QuestionRequest
 from assent.contracts.runs import (
     MOST_INTERACTIONS,
     WRITE_UNKNOWN,
-    AnswerType,
-    AskingRun,
     LineClaim,
     LineOffer,
     LineQuestion,
@@ -29,7 +27,7 @@ from assent.contracts.runs import (
 )
 from ledger import Ledger, runs
 from tests.conftest import new_database
-from tests.support.questions import ASKER, NOW, question_plan
+from tests.support.questions import ASKER, NOW, asking_run, question_plan
 
 ASKED = Question(prompt="Which?", kind=QuestionKind.TEXT)
 
@@ -45,14 +43,7 @@ async def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 async def ask(
     ledger: Ledger, run_id: str, request_id: str, holder: RunHolder = RunHolder.CLIENT, asked_by: str | None = None
 ) -> tuple[str, QuestionPrepared]:
-    run = AskingRun(
-        run_id=run_id,
-        holder=holder,
-        tool="deploy.sh",
-        tool_session_id="s",
-        interaction_request_id=request_id,
-        answer_type=AnswerType.TEXT,
-    )
+    run = asking_run(run_id, request_id, holder)
     request = QuestionRequest(question_id=run.question_id, questions=(ASKED,), requester=ASKER, run=run)
     plan = question_plan(ASKED, question_id=run.question_id, request_sha256=request.sha256, run=run, asked_by=asked_by)
     return run.question_id, await ledger.register_question(request, plan, now=NOW)

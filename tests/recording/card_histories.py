@@ -16,7 +16,7 @@ from tests.support.cards import values
 from tests.support.feishu_service import OUTSIDER, REQUESTER, Agent, FeishuService
 from tests.support.shared_files import Sharing
 from tests.support.simulated_feishu import served
-from tests.support.temporal_operations import forget, purge
+from tests.support.temporal_operations import finished, forget, purge
 from tests.support.waiting import until
 
 CardPath = Callable[[FeishuService, Path], Awaitable[str]]
@@ -222,20 +222,18 @@ async def carded_as_before(feishu: FeishuService, directory: Path) -> str:
 @path
 async def announced_as_before(feishu: FeishuService, directory: Path) -> str:
     """The ledger had its end, and Temporal forgot it before anybody was told: whoever asked to be is."""
-    host, client = Agent(204), feishu.service.client
+    host = Agent(204)
     async with served(host.app) as url:
         named = {"approval_id": f"told{directory.name}", "callback_url": f"{url}/hook"}
         handle = await feishu.ask(directory, **named)
         told = await clicked(feishu, handle)
         announcing = names.announcing_workflow(handle.id)
-        for workflow in (told, announcing):
-            await client.get_workflow_handle(workflow).result()
+        await finished(feishu.service, told, announcing)
         await forget(feishu.service, announcing)
         await purge(feishu.service, handle.id)
         again = await feishu.ask(directory, **named)
         assert (await again.outcome()).status == "executed"
-        for workflow in (told, announcing):
-            await client.get_workflow_handle(workflow).result()
+        await finished(feishu.service, told, announcing)
     assert len(host.told) == 2
     return told
 

@@ -14,7 +14,7 @@ from assent.contracts.answers import Answer
 from tests.support.feishu_service import APPROVER, REQUESTER, Agent, FeishuService
 from tests.support.questions import ALL, GOOD, SURE, WHERE
 from tests.support.simulated_feishu import served
-from tests.support.temporal_operations import forget
+from tests.support.temporal_operations import finished, forget
 from tests.support.waiting import until
 
 QuestionPath = Callable[[FeishuService, Path], Awaitable[str]]
@@ -148,19 +148,18 @@ async def question_shown_as_before(feishu: FeishuService, _: Path) -> str:
 @path
 async def question_announced_as_before(feishu: FeishuService, _: Path) -> str:
     """The ledger had its end, and Temporal forgot it before anybody was told: whoever asked to be is."""
-    host, client = Agent(204), feishu.service.client
+    host = Agent(204)
     async with served(host.app) as url:
         named = {"question_id": uuid.uuid4().hex, "callback_url": f"{url}/hook"}
         asking = names.question_workflow(named["question_id"])
         announcing = names.announcing_workflow(asking)
         handle = await ask(feishu, SURE, **named)
         assert await said(handle, {"sure": True}) == "accepted"
-        for workflow in (asking, announcing):
-            await client.get_workflow_handle(workflow).result()
-            await forget(feishu.service, workflow)
+        await finished(feishu.service, asking, announcing)
+        await forget(feishu.service, asking)
+        await forget(feishu.service, announcing)
         told = await ended(await ask(feishu, SURE, **named), "resolved")
-        for workflow in (asking, announcing):
-            await client.get_workflow_handle(workflow).result()
+        await finished(feishu.service, asking, announcing)
     assert len(host.told) == 2
     return told
 

@@ -11,6 +11,7 @@ from assent.contracts.approvers import Approvers, Deciders, DecidingGroup
 from assent.contracts.asking import QuestionPlan
 from assent.contracts.identity import Identity
 from assent.contracts.questions import Option, Question, QuestionKind, canonical_questions
+from assent.contracts.runs import AnswerType, AskingRun, RunHolder
 from assent.payload import sha256
 
 ASKER = Identity(open_id="ou_asker")
@@ -54,6 +55,18 @@ def question_plan(*questions: Question, approvers: Approvers | None = None, **kn
         "addresses": (Address(kind=AddressKind.OPEN_ID, id="ou_asker"),),
     }
     return QuestionPlan(**{**fields, **known})
+
+
+def asking_run(run_id: str = "r", request_id: str = "a", holder: RunHolder = RunHolder.CLIENT) -> AskingRun:
+    """A run that asks for some words."""
+    return AskingRun(
+        run_id=run_id,
+        holder=holder,
+        tool="deploy.sh",
+        tool_session_id="s",
+        interaction_request_id=request_id,
+        answer_type=AnswerType.TEXT,
+    )
 
 
 def answer_to(plan: QuestionPlan, answers: dict[str, Any] | None = None, **said: Any) -> Answer:

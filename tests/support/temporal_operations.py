@@ -36,6 +36,12 @@ async def forget(service: Service, workflow_id: str) -> None:
     await until(gone)
 
 
+async def finished(service: Service, *workflow_ids: str) -> None:
+    """Wait until these have ended."""
+    for workflow_id in workflow_ids:
+        await service.client.get_workflow_handle(workflow_id).result()
+
+
 async def reset(
     service: Service, handle: ApprovalHandle | QuestionHandle | str, *, nth_task: int, keep_signals: bool
 ) -> None:

@@ -6,6 +6,7 @@ import { h, link, replace, safeUrl } from "./dom.js";
 import { fileBubble, imageBubble } from "./file.js";
 import { avatar, botAvatar, mention, nameOf } from "./people.js";
 import { icon } from "./icons.js";
+import { unpressed } from "./press.js";
 import { mentionsViewer, preview } from "./preview.js";
 import { messageBy, personBy, scratchOf, takeMessage } from "./state.js";
 import { clockTime, t } from "./words.js";
@@ -82,6 +83,7 @@ function body(node, holder, message) {
 function cardBody(node, holder, message) {
   const refresh = async () => {
     const fresh = await api.message(message.message_id);
+    await unpressed();
     if (takeMessage(fresh) === "changed") draw(node, fresh);
   };
   return card(message.content, {

@@ -2,6 +2,7 @@
 import * as api from "./api.js";
 import { addMessage, changeMessage, drawConversation, watchConversation } from "./conversation.js";
 import { replace } from "./dom.js";
+import { unpressed, watchPresses } from "./press.js";
 import { watchSay } from "./say.js";
 import { watchDrops } from "./sharing.js";
 import { drawSidebar, drawer, watchDrawer } from "./sidebar.js";
@@ -66,16 +67,19 @@ function take(message) {
 
 async function onEvent(event) {
   if (event.kind === "reset") {
+    await unpressed();
     state.messages.clear();
     drawAll();
   } else if (event.kind === "members") {
     state.chats = await api.chats();
+    await unpressed();
     if (!currentChat()) state.chat = visibleChats()[0]?.chat_id ?? null;
     drawAll({ keepScroll: true });
   } else if (event.kind === "message" || event.kind === "patched") {
     const message = event.message?.content ? event.message : await api.message(event.message_id ?? event.message?.message_id);
     // A private chat comes into being with its first message.
     if (!state.chats.some((chat) => chat.chat_id === message.chat_id)) state.chats = await api.chats();
+    await unpressed();
     take(message);
   }
 }
@@ -93,6 +97,7 @@ async function fetchAll(first) {
   [state.people, state.chats, state.shortcuts, state.links, state.tools] = await Promise.all(parts);
   if (!state.people.some((person) => person.open_id === state.viewer)) state.viewer = state.people[0]?.open_id ?? null;
   const lists = await Promise.all(state.chats.map((chat) => api.messages(chat.chat_id)));
+  await unpressed();
   const gone = !first && state.chats.some((chat, index) => forgotten(messagesOf(chat.chat_id), lists[index]));
   if (gone) state.messages.clear(); // the simulator was restarted without its data, or reset
   if (first || gone) {
@@ -130,6 +135,7 @@ function lost() {
 }
 
 drawAll();
+watchPresses();
 watchConversation(() => drawList());
 watchDrawer();
 watchSay();

@@ -17,6 +17,7 @@ from assent.contracts.presentation import Presentation, Words
 from cards import Click, Showing, card, parse_event, result_card
 from simulator import Settings
 from tests.support.cards import WORDING, plan
+from tests.support.chat_page import APPROVE
 from tests.support.chromium import chromium
 from tests.support.form_fields import ARGUMENTS as ALL
 from tests.support.form_fields import SCHEMA
@@ -70,12 +71,17 @@ async def pressed(form_page: FormPage, shown: Locator, name: str) -> Click:
 async def sent(form_page: FormPage, button: Locator) -> Click:
     before = len(form_page.hook.received)
     await button.click()
+    await until_count(form_page, before + 1)
+    return await form_page.arrived()
+
+
+async def until_count(form_page: FormPage, clicks: int) -> None:
+    """Until so many clicks arrived; a toast may have gone by the time that a busy machine looks."""
 
     async def heard() -> bool:
-        return len(form_page.hook.received) == before + 1
+        return len(form_page.hook.received) == clicks
 
-    await until(heard)  # not for its toast, which may have gone by the time that a busy machine looks
-    return await form_page.arrived()
+    await until(heard)
 
 
 def pending(**fields: Any) -> str:
@@ -131,8 +137,9 @@ async def test_the_decision_is_passed_on_to_a_person_of_the_chat(form_page: Form
     shown = await form_page.card(pending())
     await shown.get_by_text("Let somebody else decide").click()
     picker = shown.locator("select[data-name=delegate_to]")
-    offered = await picker.locator("option").all_inner_texts()
-    assert offered == ["Choose a person", "Han Meimei", "Li Lei", "Wang Fang", "Chen Jing"]
+    await expect(picker).to_be_visible()
+    offered = ["Choose a person", "Han Meimei", "Li Lei", "Wang Fang", "Chen Jing"]
+    await expect(picker.locator("option")).to_have_text(offered, use_inner_text=True)
 
     async def refused() -> bool:  # however soon its toast goes
         await shown.get_by_role("button", name="Pass it on").click()
@@ -152,6 +159,41 @@ async def test_who_is_in_the_chat_can_change(form_page: FormPage) -> None:
     await expect(options).to_have_text(["Choose a person", "Li Lei", "Wang Fang"])
     await form_page.platform.http.put("/api/chats/oc_team/members", json={"members": EVERYBODY})
     await expect(options).to_have_count(5)
+
+
+_LISTEN = """() => new Promise((listening) => {
+  const source = new EventSource("/api/stream");
+  source.onopen = () => listening();
+  window.heard = new Promise((resolve) => {
+    source.onmessage = () => { source.close(); requestAnimationFrame(() => requestAnimationFrame(resolve)); };
+  });
+})"""
+"""Lets the test await that an event reached the page, and that it had the time to draw it."""
+
+
+@pytest.mark.parametrize("pressed_on", ["button", "panel"])
+async def test_a_card_is_not_drawn_anew_between_press_and_release(form_page: FormPage, pressed_on: str) -> None:
+    page = form_page.page
+    message_id = await form_page.platform.sent(json.loads(pending()))
+    shown = page.locator(f'#messages > [data-message-id="{message_id}"] article.card')
+    button = shown.get_by_role("button", name=APPROVE, exact=True)
+    target = button if pressed_on == "button" else shown.get_by_text("Let somebody else decide")
+    await target.scroll_into_view_if_needed()
+    await page.evaluate(_LISTEN)
+    before = len(form_page.hook.received)
+    await target.hover()
+    await page.mouse.down()
+    await form_page.platform.http.put("/api/chats/oc_team/members", json={"members": EVERYBODY})
+    await page.evaluate("() => window.heard")
+    await page.mouse.up()
+    if pressed_on == "panel":
+        await expect(shown.locator("select[data-name=delegate_to]")).to_be_visible()
+    else:
+        await until_count(form_page, before + 1)
+    await form_page.platform.patch(message_id, json.loads(pending(warnings=("Somebody else approved.",))))
+    await expect(shown).to_contain_text("Somebody else approved.")
+    if pressed_on == "panel":
+        await expect(shown.locator("select[data-name=delegate_to]")).to_be_visible()
 
 
 async def test_who_ticks_to_be_asked_again_is_not_remembered(form_page: FormPage) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import gzip
-import tracemalloc
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 
 import pytest
@@ -29,6 +29,7 @@ from assent.tools import http
 from assent.tools.http import HttpOutcomeUnknown
 from tests.conftest import ME
 from tests.support.hostile_server import FLOOD, PLAIN, Hostile, Sending, answer, endless, hostile, whole
+from tests.support.memory import awaited_peak
 
 INFLATED = 64_000_000
 MOST = 12_000_000
@@ -38,12 +39,17 @@ CONTEXT = ToolContext(approval_id="a", requester=ME, idempotency_key="n:approval
 ZEROS = b"0" * INFLATED
 
 
-def bombs(status: int) -> list[Sending]:
-    return [
-        whole(status, "gzip", gzip.compress(ZEROS, 6)),
-        whole(status, "gzip, gzip", gzip.compress(gzip.compress(ZEROS, 6))),
-        whole(status, "deflate", zlib.compress(ZEROS, 6)),
-    ]
+@cache
+def _bomb(which: int) -> tuple[str, bytes]:
+    if which == 0:
+        return "gzip", gzip.compress(ZEROS, 6)
+    if which == 1:
+        return "gzip, gzip", gzip.compress(_bomb(0)[1])
+    return "deflate", zlib.compress(ZEROS, 6)
+
+
+def bomb(which: int, status: int) -> Sending:
+    return whole(status, *_bomb(which))
 
 
 @pytest.fixture
@@ -52,23 +58,9 @@ async def server() -> AsyncIterator[Hostile]:
         yield own
 
 
-async def peak(call: Callable[[], Awaitable[Any]]) -> tuple[Any, int]:
-    """What a call came to, and how much memory it took on the way."""
-    gc.collect()
-    tracemalloc.start()
-    try:
-        try:
-            came: Any = await call()
-        except Exception as error:
-            came = error
-        return came, tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
-def tool_of(url: str, **options: Any) -> Callable[[], Awaitable[Any]]:
-    own = http_tool("http.test", "POST", url, registry=Registry(), **options)
-    return lambda: own(CONTEXT, body={})
+async def call_tool(url: str, timeout: timedelta | None = None) -> Any:
+    options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
+    return await http_tool("http.test", "POST", url, registry=Registry(), **options)(CONTEXT, body={})
 
 
 SIGNING = CallbackSecrets(Settings(callback_secret=SecretStr("callback-secret")))
@@ -78,13 +70,18 @@ async def _closed(approval_id: str) -> ClosingHead:
     return ClosingHead(approval_id=approval_id, entries=1, head="0" * 64)
 
 
-def announcing(url: str, activities: AnnouncementActivities | None = None) -> Callable[[], Awaitable[Any]]:
+async def announce(url: str, activities: AnnouncementActivities | None = None) -> None:
     outcome = Outcome(approval_id="a", status=Status.EXECUTED)
     announcement = Announcement(url=url, outcome=outcome, ended_at=datetime.now(UTC))
-    own = activities or AnnouncementActivities(
-        CallbackSecrets(Settings(callback_secret=SecretStr("callback-secret"))), _closed
-    )
-    return lambda: own.announce(announcement)
+    await (activities or AnnouncementActivities(SIGNING, _closed)).announce(announcement)
+
+
+async def ask_feishu(url: str) -> None:
+    feishu = Feishu(app_id="a", app_secret="s", domain=url)
+    try:
+        await feishu.members("oc_1")
+    finally:
+        await feishu.close()
 
 
 # What a bomb costs
@@ -92,8 +89,8 @@ def announcing(url: str, activities: AnnouncementActivities | None = None) -> Ca
 
 @pytest.mark.parametrize("which", range(3))
 async def test_a_compressed_answer_is_not_inflated_by_a_tool(server: Hostile, which: int) -> None:
-    server.sending = bombs(200)[which]
-    result, cost = await peak(tool_of(server.url))
+    server.sending = bomb(which, 200)
+    result, cost = await awaited_peak(call_tool, server.url)
     assert isinstance(result, ToolResult)
     assert result.outcome == "completed", "it was answered with 200: it ran"
     assert result.content["body"] is None
@@ -105,8 +102,8 @@ async def test_a_compressed_answer_is_not_inflated_by_a_tool(server: Hostile, wh
 @pytest.mark.parametrize("status", [200, 500])
 @pytest.mark.parametrize("which", range(3))
 async def test_an_agents_answer_to_its_callback_is_never_read(server: Hostile, status: int, which: int) -> None:
-    server.sending = bombs(status)[which]
-    came, cost = await peak(announcing(server.url))
+    server.sending = bomb(which, status)
+    came, cost = await awaited_peak(announce, server.url)
     assert (came is None) is (status == 200)
     assert cost < 2_000_000
     assert (server.asked, server.encodings) == (1, [b"accept-encoding: identity"])
@@ -114,7 +111,7 @@ async def test_an_agents_answer_to_its_callback_is_never_read(server: Hostile, s
 
 async def test_a_server_in_trouble_is_not_listened_to(server: Hostile) -> None:
     server.sending = endless(answer(500, "Transfer-Encoding: chunked"), FLOOD, 0)
-    came, cost = await peak(tool_of(server.url))
+    came, cost = await awaited_peak(call_tool, server.url)
     assert isinstance(came, HttpOutcomeUnknown)
     assert cost < 2_000_000
     assert server.asked == 1
@@ -122,12 +119,10 @@ async def test_a_server_in_trouble_is_not_listened_to(server: Hostile) -> None:
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "br, gzip"])
 async def test_feishus_answers_are_not_inflated(server: Hostile, encoding: str) -> None:
-    server.sending = whole(200, encoding, gzip.compress(ZEROS, 6))
-    feishu = Feishu(app_id="a", app_secret="s", domain=server.url)
-    came, cost = await peak(lambda: feishu.members("oc_1"))
+    server.sending = whole(200, encoding, _bomb(0)[1])
+    came, cost = await awaited_peak(ask_feishu, server.url)
     assert isinstance(came, FeishuUnavailable)
     assert cost < 2_000_000
-    await feishu.close()
 
 
 # What it says of its letters
@@ -162,7 +157,7 @@ async def test_letters_of_the_common_kinds_are_read_as_they_were_meant(
     server: Hostile, charset: str, body: bytes
 ) -> None:
     server.sending = whole(200, "identity", body, f'text/plain; charset="{charset}"')
-    result = await tool_of(server.url)()
+    result = await call_tool(server.url)
     assert result.content["body"] == body.decode(charset, "replace")
 
 
@@ -170,7 +165,7 @@ async def test_letters_of_the_common_kinds_are_read_as_they_were_meant(
 
 
 async def test_of_an_answer_without_end_the_beginning_is_the_result(server: Hostile) -> None:
-    result, cost = await peak(tool_of(server.url))
+    result, cost = await awaited_peak(call_tool, server.url)
     assert isinstance(result, ToolResult)
     assert (result.outcome, len(result.content["body"])) == ("completed", http.MOST_READ)
     assert "larger than" in result.content["problem"]
@@ -181,7 +176,7 @@ async def test_of_an_answer_without_end_the_beginning_is_the_result(server: Host
 async def test_a_crowd_of_values_is_kept_as_text(server: Hostile) -> None:
     body = b"[" + b"[]," * 300_000 + b"1]"
     server.sending = whole(200, "identity", body)
-    result, cost = await peak(tool_of(server.url))
+    result, cost = await awaited_peak(call_tool, server.url)
     assert result.content == {"status": 200, "body": body.decode()}
     assert cost < 8 * len(body)
 
@@ -201,12 +196,12 @@ async def test_a_server_that_never_ends_is_hung_up_on(
     monkeypatch.setattr(http, "_BEYOND", 0.0)
     monkeypatch.setattr(announcements, "_WITHIN", 1.0)
     server.sending = SLOW[which]
-    came, _ = await peak(tool_of(server.url, timeout=timedelta(seconds=1)))
-    assert isinstance(came, HttpOutcomeUnknown), "it was sent, and no more than that is known"
+    with pytest.raises(HttpOutcomeUnknown):  # it was sent, and no more than that is known
+        await call_tool(server.url, timedelta(seconds=1))
     await server.left.wait()
     server.left.clear()
-    came, _ = await peak(announcing(server.url))
-    assert (came is None) if which == 0 else isinstance(came, ApplicationError)
+    with nullcontext() if which == 0 else pytest.raises(ApplicationError):
+        await announce(server.url)
     await server.left.wait()
 
 
@@ -223,7 +218,7 @@ async def test_a_server_that_never_ends_is_hung_up_on(
 )
 async def test_floods_around_the_body_are_cut_off(server: Hostile, flood: Sending) -> None:
     server.sending = flood
-    came, cost = await peak(tool_of(server.url))
+    came, cost = await awaited_peak(call_tool, server.url)
     assert isinstance(came, HttpOutcomeUnknown)
     assert cost < 2_000_000
     await server.left.wait()
@@ -235,7 +230,7 @@ async def test_floods_around_the_body_are_cut_off(server: Hostile, flood: Sendin
 async def test_one_address_that_hangs_takes_no_turn_from_the_others(server: Hostile) -> None:
     server.sending = endless(b"HTTP/1.1 ", b"", 0.05)
     own = AnnouncementActivities(SIGNING, _closed)
-    hanging = [asyncio.ensure_future(announcing(server.url, own)()) for _ in range(12)]
+    hanging = [asyncio.ensure_future(announce(server.url, own)) for _ in range(12)]
     refused = [task for task in await _settled(hanging, 12 - announcements._EACH) if task.done()]
     for task in refused:
         error = task.exception()
@@ -243,7 +238,7 @@ async def test_one_address_that_hangs_takes_no_turn_from_the_others(server: Host
         assert (error.type, "not asked" in str(error)) == ("Unanswered", True)
     async with hostile() as other:
         other.sending = whole(204, "identity", b"")
-        await announcing(other.url, own)()
+        await announce(other.url, own)
     assert server.asked <= announcements._EACH
     for task in hanging:
         task.cancel()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import json
-import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +14,7 @@ from assent.cli import typed
 from assent.errors import Unhashable
 from assent.payload import MAX_DEPTH, canonical_json
 from tests.support.counting import calls
+from tests.support.memory import peak
 
 MOST_PER_BYTE = 120
 """Bytes of memory that a byte of JSON may cost: an empty object is two characters and 72 bytes."""
@@ -60,24 +59,15 @@ def only_open(size: int) -> str:
 SHAPES = [long_names, deep, empty_objects, many_names, a_repeated_name, escapes, a_string_without_end, only_open]
 
 
-def _peak(parse: Callable[[], Any]) -> int:
-    gc.collect()
-    tracemalloc.start()
+def _read(text: str, exact: bool) -> Any:
     try:
-        parse()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+        return strict_json.parse(text.encode(), exact=exact)
+    except ValueError:
+        return None
 
 
-def _reading(text: str, exact: bool) -> Callable[[], Any]:
-    def read() -> Any:
-        try:
-            return strict_json.parse(text.encode(), exact=exact)
-        except ValueError:
-            return None
-
-    return read
+def _cost(text: str, exact: bool) -> int:
+    return peak(_read, text, exact)[1]
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -85,9 +75,9 @@ def _reading(text: str, exact: bool) -> Callable[[], Any]:
 def test_twice_the_text_costs_twice_as_much(shape: Callable[[int], str], exact: bool) -> None:
     small, large = shape(30_000), shape(60_000)
     by = len(large) / len(small)
-    once, again = calls(_reading(small, exact)), calls(_reading(large, exact))
+    once, again = calls(lambda: _read(small, exact)), calls(lambda: _read(large, exact))
     assert again <= 1.3 * by * once + 100
-    little, more = _peak(_reading(small, exact)), _peak(_reading(large, exact))
+    little, more = _cost(small, exact), _cost(large, exact)
     assert more <= 1.6 * by * little + 10_000  # dictionaries double
     assert more <= MOST_PER_BYTE * len(large)
 
@@ -95,7 +85,7 @@ def test_twice_the_text_costs_twice_as_much(shape: Callable[[int], str], exact: 
 @pytest.mark.parametrize("exact", [True, False])
 def test_a_body_of_the_size_that_took_two_gigabytes_takes_megabytes(exact: bool) -> None:
     body = long_names(140_000)
-    assert _peak(_reading(body, exact)) < 20 * len(body)
+    assert _cost(body, exact) < 20 * len(body)
 
 
 class _Watched(str):
@@ -122,7 +112,7 @@ def test_paths_are_written_for_errors_only() -> None:
 
 def test_a_crowd_is_refused_before_any_of_it_is_made() -> None:
     body = ",".join(["{}"] * (strict_json.MOST_VALUES + 1)).join("[]")
-    assert _peak(_reading(body, True)) < 4 * len(body)
+    assert _cost(body, True) < 4 * len(body)
     with pytest.raises(strict_json.NotJson, match="more than 200000 values"):
         strict_json.parse(body)
     with pytest.raises(strict_json.NotJson, match="more than 200000 values"):

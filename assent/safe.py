@@ -74,11 +74,11 @@ def one_line(text: str, keep: str = "") -> str:
     """The text on one line, with line breaks written out as well."""
     if text.isascii() and (text.isprintable() or all(c.isprintable() or c in keep for c in text)):
         return text
-    return _often(text, keep) if len(text) <= _OFTEN else _on_one_line(text, keep)
+    return (_often if len(text) <= _OFTEN else _of_this_card)(text, keep)
 
 
 def _on_one_line(text: str, keep: str) -> str:
-    unseen = {c for c in set(text) if not (c.isprintable() or c in keep or c == "\u3000") or _HIDING.match(c)}
+    unseen = {c for c in set(text) if _is_unseen(c) and c not in keep}
     joints = {match.start() for match in _JOINT.finditer(text)}
     named = _piled(text) | _alike(text)
     if joints or named:
@@ -91,6 +91,8 @@ def _on_one_line(text: str, keep: str) -> str:
 
 
 _often = lru_cache(2048)(_on_one_line)
+_of_this_card = lru_cache(8)(_on_one_line)
+"""The few long texts of a card are asked for several times while it is drawn."""
 
 
 def shortened(text: str, most: int) -> str:
@@ -116,13 +118,23 @@ def markdown_start(text: str, most_bytes: int) -> str:
     return shown.translate(_ENTITIES)
 
 
+@lru_cache(4096)
+def _is_unseen(character: str) -> bool:
+    return not (character.isprintable() or character == "\u3000") or _HIDING.match(character) is not None
+
+
+@lru_cache(4096)
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character) in ("Mn", "Me")
+
+
 def _named(character: str) -> str:
     return f"⟦U+{ord(character):04X}⟧"
 
 
 def _piled(text: str) -> set[int]:
     """Where marks are piled on marks, so high that they cover the lines above."""
-    marks = {c for c in set(text) if unicodedata.category(c) in ("Mn", "Me")}
+    marks = {c for c in set(text) if _is_mark(c)}
     found: set[int] = set()
     height = 0
     for at, character in enumerate(text if marks else ""):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Self
 
 from pydantic import model_validator
@@ -37,8 +38,7 @@ class Identity(Frozen):
     @property
     def keys(self) -> frozenset[str]:
         """The typed ids that are known of this person."""
-        ids = {"open_id": self.open_id, "union_id": self.union_id, "user_id": self.user_id}
-        return frozenset(f"{kind}:{value}" for kind, value in ids.items() if value)
+        return _keys(self.open_id, self.union_id, self.user_id)
 
     def within(self, tenant_key: str | None) -> Identity:
         """This person in the tenant that is meant where none is named."""
@@ -65,7 +65,18 @@ class Identity(Frozen):
 
     @property
     def _kinds(self) -> frozenset[str]:
-        return frozenset(key.partition(":")[0] for key in self.keys)
+        return _kinds(self.keys)
 
     def __str__(self) -> str:
         return min(self.keys)
+
+
+@lru_cache(4096)
+def _keys(open_id: str | None, union_id: str | None, user_id: str | None) -> frozenset[str]:
+    ids = {"open_id": open_id, "union_id": union_id, "user_id": user_id}
+    return frozenset(f"{kind}:{value}" for kind, value in ids.items() if value)
+
+
+@lru_cache(4096)
+def _kinds(keys: frozenset[str]) -> frozenset[str]:
+    return frozenset(key.partition(":")[0] for key in keys)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 MOST_BYTES = 30_000
@@ -92,16 +91,22 @@ def _depth(elements: list[dict[str, Any]]) -> int:
     return 1 + max((_depth(inner) for inner in inside if inner), default=0)
 
 
-def objects(value: Any) -> Iterator[dict[str, Any]]:
+def objects(value: Any) -> list[dict[str, Any]]:
     """Every object within a card, but not what a button sends back."""
+    found: list[dict[str, Any]] = []
+    _gather(value, found)
+    return found
+
+
+def _gather(value: Any, found: list[dict[str, Any]]) -> None:
     if isinstance(value, dict):
-        yield value
+        found.append(value)
         for name, each in value.items():
-            if name != "value":
-                yield from objects(each)
+            if name != "value" and isinstance(each, (dict, list)):
+                _gather(each, found)
     elif isinstance(value, list):
         for each in value:
-            yield from objects(each)
+            _gather(each, found)
 
 
 def plain_texts(card: dict[str, Any], language: str | None = "en_us") -> list[str]:

@@ -18,13 +18,19 @@ WAITING = (
     "processes/test_file_deaths",
     "processes/test_programs",
     "browser/test_temporal_ui",
+    "browser/test_page",
+    "browser/test_page_permissions",
+    "browser/test_page_questions",
+    "browser/test_page_programs",
+    "browser/test_page_forms",
+    "browser/test_api_page",
     "workflows/test_endings",
     "workflows/test_bundles",
     "workflows/test_reviews",
     "assent/test_http_probe",
 )
 """Modules whose tests wait for heartbeats, deadlines and servers, the longest first."""
-_SHARING = ("processes/test_deployment", "processes/test_dev_pages")
+_SHARING = ("processes/test_deployment", "processes/test_dev_pages", *(name for name in WAITING if "browser/" in name))
 """Those of them whose tests share what takes long to build: they stay together."""
 
 

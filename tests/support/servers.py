@@ -35,8 +35,8 @@ _SETTINGS = (
 )
 SHORT_LIVED = ("autovacuum = off", "fsync = off", "full_page_writes = off")
 """For hundreds of small databases that live for minutes: what is committed outlives every process, not the machine."""
-_GARBAGE = {"GOGC": "300"}
-"""The server looks for garbage a third as often as Go does by itself; it spent a seventh of its time on that."""
+_FRUGAL = {"GOGC": "off", "GOMEMLIMIT": "3GiB", "GOMAXPROCS": "1"}
+"""It shares two cores with ten test processes: one thread at a time, and no looking for garbage while there is room."""
 
 
 def free_port() -> int:
@@ -89,7 +89,7 @@ class TemporalServer:
         if self._file:
             command += ["--db-filename", str(self._file)]
         self._process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **_GARBAGE}
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **_FRUGAL}
         )
 
     def kill(self) -> None:

@@ -3,6 +3,7 @@ import { h, replace } from "./dom.js";
 import { icon } from "./icons.js";
 import { draw, highlight, messageNode } from "./message.js";
 import { avatar, botAvatar, groupAvatar } from "./people.js";
+import { unpressed } from "./press.js";
 import { drawSay } from "./say.js";
 import { shareButton } from "./sharing.js";
 import { drawShortcuts } from "./shortcuts.js";
@@ -29,8 +30,7 @@ export function drawConversation({ keepScroll = false } = {}) {
   drawShortcuts(messages.length === 0);
   drawSay();
   seen();
-  missed = 0;
-  drawNewer();
+  missNothing();
   scroller.scrollTop = keepScroll ? before : lastBeginning();
 }
 
@@ -108,8 +108,7 @@ const atBottom = () => {
 };
 
 function toBottom(behavior) {
-  missed = 0;
-  drawNewer();
+  missNothing();
   const scroller = byId("scroller");
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   scroller.scrollTo({ top: lastBeginning(), behavior: calm ? "auto" : behavior });
@@ -137,6 +136,18 @@ function steady(change) {
   if (Math.abs(moved) >= 1) scroller.scrollTop += moved;
 }
 
+/** The reader has come to the end. The button that goes makes room: not under a press, which would miss its target. */
+async function reached() {
+  if (missed === 0) return;
+  await unpressed();
+  if (missed > 0 && atBottom()) missNothing();
+}
+
+function missNothing() {
+  missed = 0;
+  drawNewer();
+}
+
 function drawNewer() {
   const button = byId("newer");
   button.hidden = missed === 0;
@@ -149,7 +160,7 @@ function seen() {
 
 export function watchConversation(onRead) {
   byId("newer").addEventListener("click", () => toBottom("smooth"));
-  byId("scroller").addEventListener("scroll", () => missed > 0 && atBottom() && toBottom("auto"), { passive: true });
+  byId("scroller").addEventListener("scroll", reached, { passive: true });
   document.addEventListener("visibilitychange", () => {
     seen();
     onRead();

@@ -1,6 +1,8 @@
 // A press and its release make one click only on the same element: what comes in meanwhile is drawn after the release.
 
-const LONGEST = 1000; // milliseconds; a press that is dragged out of the window, or opens a list, may never be released
+const LONGEST = 10_000; // milliseconds; then it is drawn all the same
+// A release outside of the page, or on a list that the press opened, is not told: whatever comes next tells it.
+const TELLING = ["pointerup", "pointercancel", "pointermove", "keydown", "blur"];
 
 let released = Promise.resolve();
 
@@ -12,10 +14,15 @@ export function watchPresses() {
 }
 
 function begin() {
+  const watching = new AbortController();
   released = new Promise((resolve) => {
-    const end = () => setTimeout(resolve); // later: the click comes after the release
-    addEventListener("pointerup", end, { capture: true, once: true });
-    addEventListener("pointercancel", end, { capture: true, once: true });
-    setTimeout(resolve, LONGEST);
+    const end = (event) => {
+      if (event?.type === "pointermove" && event.buttons !== 0) return; // it is dragged
+      if (event?.type === "blur" && event.target !== window) return; // a field's: the press took the focus from it
+      watching.abort();
+      setTimeout(resolve); // later: the click comes after the release
+    };
+    for (const name of TELLING) addEventListener(name, end, { capture: true, signal: watching.signal });
+    setTimeout(end, LONGEST);
   });
 }

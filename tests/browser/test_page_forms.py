@@ -196,6 +196,31 @@ async def test_a_card_is_not_drawn_anew_between_press_and_release(form_page: For
         await expect(shown.locator("select[data-name=delegate_to]")).to_be_visible()
 
 
+_AT_THE_END = """() => new Promise((drawn) => {
+  const scroller = document.getElementById("scroller");
+  scroller.scrollTop = scroller.scrollHeight;
+  requestAnimationFrame(() => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+})"""
+
+
+async def test_who_comes_to_the_end_and_presses_at_once_meets_what_they_aim_at(form_page: FormPage) -> None:
+    """The button that leads to what is new makes room when it goes: everything above it would move."""
+    page, newer = form_page.page, form_page.page.locator("#newer")
+    await page.evaluate("() => { document.getElementById('scroller').scrollTop = 0 }")
+    for _ in range(2):
+        await form_page.card(pending())
+        shown = await form_page.card(pending())
+    await expect(newer).to_be_visible()
+    await page.locator("#conversation-head").hover()
+    await page.mouse.down()
+    await page.evaluate(_AT_THE_END)
+    await expect(newer).to_be_visible(timeout=1)
+    await page.mouse.up()
+    await expect(newer).to_be_hidden()
+    await shown.get_by_text("Let somebody else decide").click()
+    await expect(shown.locator("select[data-name=delegate_to]")).to_be_visible()
+
+
 async def test_who_ticks_to_be_asked_again_is_not_remembered(form_page: FormPage) -> None:
     shown = await form_page.card(pending(**ONCE))
     box = shown.get_by_label("Ask me again next time")

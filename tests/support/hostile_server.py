@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -53,6 +54,8 @@ class Hostile:
         self.asked += 1
         try:
             head = await reader.readuntil(b"\r\n\r\n")
+            if length := re.search(rb"content-length: (\d+)", head.lower()):
+                await reader.readexactly(int(length[1]))  # or closing would cut off what was answered
             self.encodings += [line for line in head.lower().split(b"\r\n") if line.startswith(b"accept-encoding")]
             both = {asyncio.ensure_future(self.sending(writer)), asyncio.ensure_future(_gone(reader))}
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -30,8 +30,14 @@ Place = str | int
 
 def canonical_json(value: Any) -> bytes:
     """RFC 8785 canonical JSON of *value*, refusing whatever that standard cannot carry exactly."""
-    refuse_inexact(value)
-    return rfc8785.dumps(value)
+    return _write(value).encode() if _refuse_within(value, []) else rfc8785.dumps(value)
+
+
+_write = json.JSONEncoder(
+    ensure_ascii=False, check_circular=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+).encode
+"""What Python writes by itself, ten times as fast, and to the letter the same where there are neither floats nor names
+beyond U+FFFF, which the standard writes and sorts in ways of its own."""
 
 
 def canonical_payload(
@@ -129,41 +135,54 @@ def refuse_inexact(value: Any) -> None:
     _refuse_within(value, [])
 
 
-def _refuse_within(value: Any, place: list[Place]) -> None:
+def _refuse_within(value: Any, place: list[Place]) -> bool:
+    """Whether Python's own JSON of the value is the canonical one; raises where there is none."""
     # The path is written down only where something is wrong: one per value would cost far more than the values.
     if len(place) > MAX_DEPTH:
         raise Unhashable.at(place, f"nested deeper than {MAX_DEPTH} levels; flatten it, or send it as a string")
     match value:
         case None | bool():
-            return
+            return True
         case str():
             _refuse_surrogates(value, place)
+            return True
         case int():
             if abs(value) > MAX_EXACT_INTEGER:
                 raise Unhashable.at(place, "an integer beyond 2^53 is not exact in JSON; send it as a string")
+            return True
         case float():
             if value != value or value in (float("inf"), float("-inf")):
                 raise Unhashable.at(place, f"{value} is not a JSON number; send it as a string")
+            return False
         case list():
-            for index, item in enumerate(value):
-                place.append(index)
-                _refuse_within(item, place)
-                place.pop()
+            return _refuse_among(enumerate(value), place)
         case dict():
-            for key, item in value.items():
+            for key in value:
                 if not isinstance(key, str):
                     raise Unhashable.at(place, f"the key {key!r} is not a string; send it as a string")
                 _refuse_surrogates(key, place)
-                place.append(key)
-                _refuse_within(item, place)
-                place.pop()
+            is_plain = _refuse_among(value.items(), place)
+            return is_plain and all(key.isascii() or max(key) <= "\uffff" for key in value)
         case tuple() | set() | frozenset():
             raise Unhashable.at(place, f"{type(value).__name__} is not a JSON value; send it as a list")
         case _:
             raise Unhashable.at(place, f"{type(value).__name__} is not a JSON value; send it as a string")
 
 
+def _refuse_among(items: Iterable[tuple[Place, Any]], place: list[Place]) -> bool:
+    are_plain, is_too_deep = True, len(place) >= MAX_DEPTH
+    for step, item in items:
+        if not is_too_deep and (item is None or (type(item) is str and item.isascii())):
+            continue  # as most are
+        place.append(step)
+        are_plain &= _refuse_within(item, place)
+        place.pop()
+    return are_plain
+
+
 def _refuse_surrogates(text: str, place: list[Place]) -> None:
+    if text.isascii():
+        return
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -11,7 +11,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given
+import rfc8785
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from assent import InvalidRequest
@@ -67,6 +68,13 @@ def test_order_of_keys_never_matters(arguments: dict[str, Any]) -> None:
 def test_canonical_text_is_canonical_already(value: Any) -> None:
     text = canonical_json(value)
     assert canonical_json(json.loads(text)) == text
+
+
+@unhurried
+@given(VALUES)
+@example({"\ue000": 1, "\U00010000": 2, "z": {"\uffff": [1.0, -0.0, 1e21], '\x7f\x00\u2028"\\/': "\x1f\n\ud7ff"}})
+def test_however_it_is_written_it_is_what_the_standard_says(value: Any) -> None:
+    assert canonical_json(value) == rfc8785.dumps(value)
 
 
 @unhurried
@@ -236,6 +244,16 @@ def test_too_deep_is_refused_with_its_path_and_advice_however_deep() -> None:
             canonical_json({"deep": value} if value is endless else value)
         assert refused.value.path.startswith("$")
         assert refused.value.path.endswith("[0]")
+
+
+@pytest.mark.parametrize("innermost", [None, "plain", "é", 1, 1.5, True, [], {}])
+def test_whatever_lies_too_deep_is_refused(innermost: Any) -> None:
+    value = innermost
+    for _ in range(MAX_DEPTH):
+        value = [value]
+    assert canonical_json(value) == rfc8785.dumps(value)
+    with pytest.raises(Unhashable, match=f"deeper than {MAX_DEPTH} levels; "):
+        canonical_json([value])
 
 
 def test_too_large_is_refused_with_its_size_the_limit_and_advice() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import uvloop
 from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig
 
 import simulator
@@ -313,7 +314,7 @@ if __name__ == "__main__":
     Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter="ERROR"))))
     code = 0
     try:
-        if wrong := asyncio.run(main()):
+        if wrong := uvloop.run(main()):  # as every process of ours does
             print(wrong, file=sys.stderr)
             code = 1
     except TimeoutError:

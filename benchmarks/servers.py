@@ -25,7 +25,7 @@ def own_directory() -> Iterator[Path]:
 
 @contextmanager
 def own_temporal(namespaces: int = 0) -> Iterator[TemporalServer]:
-    server = TemporalServer(namespaces=namespaces)
+    server = TemporalServer(namespaces=namespaces, environment={})  # as it is by itself
     server.start()
     try:
         yield server

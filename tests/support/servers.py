@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from temporalio.client import Client
@@ -35,7 +35,7 @@ _SETTINGS = (
 )
 SHORT_LIVED = ("autovacuum = off", "fsync = off", "full_page_writes = off")
 """For hundreds of small databases that live for minutes: what is committed outlives every process, not the machine."""
-_FRUGAL = {"GOGC": "off", "GOMEMLIMIT": "3GiB", "GOMAXPROCS": "1"}
+FRUGAL = {"GOGC": "off", "GOMEMLIMIT": "3GiB", "GOMAXPROCS": "1"}
 """It shares two cores with ten test processes: one thread at a time, and no looking for garbage while there is room."""
 
 
@@ -64,6 +64,7 @@ class TemporalServer:
         settings: Sequence[str] = (),
         bare: bool = False,
         with_ui: bool = False,
+        environment: Mapping[str, str] = FRUGAL,
     ) -> None:
         self.port = free_port()
         self.ui_port = free_port() if with_ui else None
@@ -72,6 +73,7 @@ class TemporalServer:
         self._namespaces = namespaces
         self._attributes = () if bare else search.SEARCH_ATTRIBUTES
         self._settings = [*_SETTINGS, *settings]
+        self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -89,7 +91,7 @@ class TemporalServer:
         if self._file:
             command += ["--db-filename", str(self._file)]
         self._process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **_FRUGAL}
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, **self._environment}
         )
 
     def kill(self) -> None:

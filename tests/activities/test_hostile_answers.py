@@ -84,6 +84,13 @@ async def ask_feishu(url: str) -> None:
         await feishu.close()
 
 
+@pytest.fixture(autouse=True, scope="module")
+async def _warm() -> None:
+    """What is loaded with the first request is no answer's cost. Nobody listens at that address."""
+    for ask in (call_tool, announce, ask_feishu):
+        await awaited_peak(ask, "http://127.0.0.1:1")
+
+
 # What a bomb costs
 
 
@@ -105,7 +112,7 @@ async def test_an_agents_answer_to_its_callback_is_never_read(server: Hostile, s
     server.sending = bomb(which, status)
     came, cost = await awaited_peak(announce, server.url)
     assert (came is None) is (status == 200)
-    assert cost < 2_000_000
+    assert cost < 2_000_000, cost
     assert (server.asked, server.encodings) == (1, [b"accept-encoding: identity"])
 
 
@@ -113,7 +120,7 @@ async def test_a_server_in_trouble_is_not_listened_to(server: Hostile) -> None:
     server.sending = endless(answer(500, "Transfer-Encoding: chunked"), FLOOD, 0)
     came, cost = await awaited_peak(call_tool, server.url)
     assert isinstance(came, HttpOutcomeUnknown)
-    assert cost < 2_000_000
+    assert cost < 2_000_000, cost
     assert server.asked == 1
 
 
@@ -122,7 +129,7 @@ async def test_feishus_answers_are_not_inflated(server: Hostile, encoding: str) 
     server.sending = whole(200, encoding, _bomb(0)[1])
     came, cost = await awaited_peak(ask_feishu, server.url)
     assert isinstance(came, FeishuUnavailable)
-    assert cost < 2_000_000
+    assert cost < 2_000_000, cost
 
 
 # What it says of its letters
@@ -220,7 +227,7 @@ async def test_floods_around_the_body_are_cut_off(server: Hostile, flood: Sendin
     server.sending = flood
     came, cost = await awaited_peak(call_tool, server.url)
     assert isinstance(came, HttpOutcomeUnknown)
-    assert cost < 2_000_000
+    assert cost < 2_000_000, cost
     await server.left.wait()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -145,43 +145,46 @@ def _refuse_within(value: Any, place: list[Place]) -> bool:
             return True
         case str():
             _refuse_surrogates(value, place)
-            return True
+            return type(value) is str
         case int():
             if abs(value) > MAX_EXACT_INTEGER:
                 raise Unhashable.at(place, "an integer beyond 2^53 is not exact in JSON; send it as a string")
-            return True
+            return type(value) is int
         case float():
             if value != value or value in (float("inf"), float("-inf")):
                 raise Unhashable.at(place, f"{value} is not a JSON number; send it as a string")
             return False
         case list():
-            return _refuse_among(enumerate(value), place)
+            are_plain = type(value) is list
+            for index, item in enumerate(value):
+                are_plain &= _refuse_at(index, item, place)
+            return are_plain
         case dict():
-            for key in value:
+            are_plain = type(value) is dict
+            for key, item in value.items():
                 if not isinstance(key, str):
                     raise Unhashable.at(place, f"the key {key!r} is not a string; send it as a string")
                 _refuse_surrogates(key, place)
-            is_plain = _refuse_among(value.items(), place)
-            return is_plain and all(key.isascii() or max(key) <= "\uffff" for key in value)
+                are_plain &= type(key) is str and (key.isascii() or max(key) <= "\uffff")
+                are_plain &= _refuse_at(key, item, place)
+            return are_plain
         case tuple() | set() | frozenset():
             raise Unhashable.at(place, f"{type(value).__name__} is not a JSON value; send it as a list")
         case _:
             raise Unhashable.at(place, f"{type(value).__name__} is not a JSON value; send it as a string")
 
 
-def _refuse_among(items: Iterable[tuple[Place, Any]], place: list[Place]) -> bool:
-    are_plain, is_too_deep = True, len(place) >= MAX_DEPTH
-    for step, item in items:
-        if not is_too_deep and (item is None or (type(item) is str and item.isascii())):
-            continue  # as most are
-        place.append(step)
-        are_plain &= _refuse_within(item, place)
-        place.pop()
-    return are_plain
+def _refuse_at(step: Place, item: Any, place: list[Place]) -> bool:
+    if len(place) < MAX_DEPTH and (item is None or (type(item) is str and item.isascii())):
+        return True  # as most are
+    place.append(step)
+    is_plain = _refuse_within(item, place)
+    place.pop()
+    return is_plain
 
 
 def _refuse_surrogates(text: str, place: list[Place]) -> None:
-    if text.isascii():
+    if str.isascii(text):
         return
     try:
         text.encode()

@@ -78,7 +78,7 @@ def one_line(text: str, keep: str = "") -> str:
 
 
 def _on_one_line(text: str, keep: str) -> str:
-    unseen = {c for c in set(text) if _is_unseen(c) and c not in keep}
+    unseen = {c for c in set(text) if _is_unseen(c) and (c not in keep or _HIDING.match(c))}
     joints = {match.start() for match in _JOINT.finditer(text)}
     named = _piled(text) | _alike(text)
     if joints or named:

@@ -168,7 +168,7 @@ function collapsiblePanel(item, context) {
   if (header.icon_position === "follow_text") summary.classList.add("panel-follow");
   boxed(summary, { padding: header.padding });
   // "toggle" comes later than the click, and a redrawing may come between.
-  summary.addEventListener("click", () => context.scratch.open.set(key, !node.open));
+  summary.addEventListener("click", (event) => event.target.closest("a") || context.scratch.open.set(key, !node.open));
   node.append(
     summary,
     stack(h("div", { class: "panel-body" }), { ...item, margin: undefined, background_color: undefined }, context),

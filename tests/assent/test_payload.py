@@ -246,6 +246,37 @@ def test_too_deep_is_refused_with_its_path_and_advice_however_deep() -> None:
         assert refused.value.path.endswith("[0]")
 
 
+class _Five(int):
+    def __int__(self) -> int:
+        return 5
+
+
+class _Other(dict[str, Any]):
+    def items(self) -> Any:
+        return {"a": 1}.items()
+
+
+class _Ascii(str):
+    def isascii(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("value", [_Five(4), _Other(b=1), {_Ascii("\U00010000"): 1, "\ue000": 2}])
+def test_what_only_looks_like_plain_json_is_written_by_the_standard(value: Any) -> None:
+    assert canonical_json(value) == rfc8785.dumps(value)
+
+
+def test_a_value_that_only_looks_ascii_is_refused() -> None:
+    with pytest.raises(Unhashable, match="lone surrogate"):
+        canonical_json([_Ascii("\ud800")])
+
+
+def test_the_first_thing_that_is_wrong_is_named() -> None:
+    with pytest.raises(Unhashable) as refused:
+        canonical_json({"a": math.nan, 1: 2})
+    assert refused.value.path == "$.a"
+
+
 @pytest.mark.parametrize("innermost", [None, "plain", "é", 1, 1.5, True, [], {}])
 def test_whatever_lies_too_deep_is_refused(innermost: Any) -> None:
     value = innermost

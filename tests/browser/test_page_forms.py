@@ -214,7 +214,7 @@ async def test_who_comes_to_the_end_and_presses_at_once_meets_what_they_aim_at(f
     await page.locator("#conversation-head").hover()
     await page.mouse.down()
     await page.evaluate(_AT_THE_END)
-    await expect(newer).to_be_visible(timeout=1)
+    assert await newer.is_visible()
     await page.mouse.up()
     await expect(newer).to_be_hidden()
     await shown.get_by_text("Let somebody else decide").click()

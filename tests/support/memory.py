@@ -7,8 +7,12 @@ as the threads of Temporal's SDK do. No other thread runs in the process that is
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import inspect
+import pickle
+import signal
+import sys
 import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -33,7 +37,16 @@ def _asked(call: Callable[..., Any], arguments: tuple[Any, ...]) -> Future[tuple
 
 @cache
 def _process() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, mp_context=get_context("spawn"))
+    return ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_leave_with_the_asking_process)
+
+
+def _leave_with_the_asking_process() -> None:
+    """However that one ends. Elsewhere than on Linux, only if it ends well."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+_PR_SET_PDEATHSIG = 1
 
 
 def _measured(call: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, int]:
@@ -49,7 +62,16 @@ async def _weighed(call: Callable[..., Any], arguments: tuple[Any, ...]) -> tupl
             if inspect.isawaitable(came):
                 came = await came
         except Exception as error:
-            came = error
+            came = _passed_on(error)
         return came, tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def _passed_on(error: Exception) -> Exception:
+    """The error, or what it says where it cannot be handed from process to process: that would break the pool."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(repr(error))
+    return error

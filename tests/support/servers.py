@@ -35,8 +35,8 @@ _SETTINGS = (
 )
 SHORT_LIVED = ("autovacuum = off", "fsync = off", "full_page_writes = off")
 """For hundreds of small databases that live for minutes: what is committed outlives every process, not the machine."""
-FRUGAL = {"GOGC": "off", "GOMEMLIMIT": "3GiB", "GOMAXPROCS": "1"}
-"""It shares two cores with ten test processes: one thread at a time, and no looking for garbage while there is room."""
+FRUGAL = {"GOGC": "off", "GOMEMLIMIT": "3GiB"}
+"""It shares two cores with ten test processes: no looking for garbage while there is room."""
 
 
 def free_port() -> int:

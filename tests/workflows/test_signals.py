@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assent import names
+from assent import Unavailable, names
 from tests.conftest import ME, Service
 from tests.support.tools import marks
 from tests.support.waiting import until
@@ -59,7 +59,14 @@ async def test_a_thousand_bad_signals_leave_the_approval_decidable(service: Serv
     described = await workflow.describe()
     assert described.status is not None
     assert described.status.name == "RUNNING"
-    assert (await handle.state()).malformed == 1000
+
+    async def all_were_set_aside() -> bool:
+        try:
+            return (await handle.state()).malformed == 1000
+        except Unavailable:  # where the machine is busy, so many take longer than Temporal gives a task: it tries again
+            return False
+
+    await until(all_were_set_aside)
     assert (await service.decided(handle)).status == "executed"
     assert marks(tmp_path / "marks") == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -194,6 +195,54 @@ async def test_a_card_is_not_drawn_anew_between_press_and_release(form_page: For
     await expect(shown).to_contain_text("Somebody else approved.")
     if pressed_on == "panel":
         await expect(shown.locator("select[data-name=delegate_to]")).to_be_visible()
+
+
+@asynccontextmanager
+async def held(page: Page, button: Locator, how: str) -> AsyncIterator[None]:
+    """A button that is pressed, with the mouse, a finger or a key, and then released."""
+    if how == "key":
+        await button.focus()
+        await page.keyboard.down(" ")
+        yield
+        await page.keyboard.up(" ")
+        return
+    if how == "finger":
+        box = await button.bounding_box()
+        assert box is not None
+        points = [{"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}]
+        client = await page.context.new_cdp_session(page)
+        await client.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+        await client.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": points})
+        yield
+        await client.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        await client.send("Emulation.setTouchEmulationEnabled", {"enabled": False})
+        return
+    await button.hover()
+    await page.mouse.down()
+    if how == "mouse and shift":
+        await page.keyboard.down("Shift")
+    yield
+    await page.mouse.up()
+    await page.keyboard.up("Shift")
+
+
+@pytest.mark.parametrize("how", ["mouse", "mouse and shift", "finger", "key"])
+async def test_however_a_button_is_pressed_its_click_arrives_and_then_what_changed_is_drawn(
+    form_page: FormPage, how: str
+) -> None:
+    message_id = await form_page.platform.sent(json.loads(pending()))
+    shown = form_page.page.locator(f'#messages > [data-message-id="{message_id}"] article.card')
+    button = shown.get_by_role("button", name=APPROVE, exact=True)
+    await button.scroll_into_view_if_needed()
+    await form_page.page.evaluate(_LISTEN)
+    before = len(form_page.hook.received)
+    async with held(form_page.page, button, how):
+        await form_page.platform.patch(message_id, json.loads(pending(warnings=("Somebody else approved.",))))
+        await form_page.page.evaluate("() => window.heard")
+        assert "Somebody else approved." not in await shown.inner_text()
+    await until_count(form_page, before + 1)
+    assert (await form_page.arrived()).kind == "approve"
+    await expect(shown).to_contain_text("Somebody else approved.")
 
 
 _AT_THE_END = """() => new Promise((drawn) => {

@@ -39,7 +39,9 @@ class FormPage:
     page: Page
 
     async def card(self, text: str, to: str = "oc_team") -> Locator:
-        message_id = await self.platform.sent(json.loads(text), to)
+        return self.shown(await self.platform.sent(json.loads(text), to))
+
+    def shown(self, message_id: str) -> Locator:
         return self.page.locator(f'#messages > [data-message-id="{message_id}"] article.card')
 
     async def arrived(self) -> Click:
@@ -126,7 +128,7 @@ async def test_a_dangerous_change_is_asked_about_again(form_page: FormPage) -> N
 
 async def test_what_was_typed_survives_that_the_card_changes_meanwhile(form_page: FormPage) -> None:
     message_id = await form_page.platform.sent(json.loads(pending()))
-    shown = form_page.page.locator(f'#messages > [data-message-id="{message_id}"] article.card')
+    shown = form_page.shown(message_id)
     await shown.get_by_text("Edit the arguments").click()
     await shown.get_by_label("to", exact=True).fill("half typ")
     await form_page.platform.patch(message_id, json.loads(pending(warnings=("Somebody else approved.",))))
@@ -176,7 +178,7 @@ _LISTEN = """() => new Promise((listening) => {
 async def test_a_card_is_not_drawn_anew_between_press_and_release(form_page: FormPage, pressed_on: str) -> None:
     page = form_page.page
     message_id = await form_page.platform.sent(json.loads(pending()))
-    shown = page.locator(f'#messages > [data-message-id="{message_id}"] article.card')
+    shown = form_page.shown(message_id)
     button = shown.get_by_role("button", name=APPROVE, exact=True)
     target = button if pressed_on == "button" else shown.get_by_text("Let somebody else decide")
     await target.scroll_into_view_if_needed()
@@ -231,7 +233,7 @@ async def test_however_a_button_is_pressed_its_click_arrives_and_then_what_chang
     form_page: FormPage, how: str
 ) -> None:
     message_id = await form_page.platform.sent(json.loads(pending()))
-    shown = form_page.page.locator(f'#messages > [data-message-id="{message_id}"] article.card')
+    shown = form_page.shown(message_id)
     button = shown.get_by_role("button", name=APPROVE, exact=True)
     await button.scroll_into_view_if_needed()
     await form_page.page.evaluate(_LISTEN)

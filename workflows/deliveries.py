@@ -66,8 +66,11 @@ class Deliveries:
                 self._showing = asyncio.create_task(self._show(revision))
 
     async def _show(self, revision: Revision) -> None:
+        """However long Feishu takes: nothing else would show it before the next approval."""
         try:
-            await try_to(SHOW, revision)
+            await take(SHOW, revision, OUTBOUND)
+        except FailureError:
+            return  # the wait is over: the ending is shown instead
         finally:
             self._showing = None
 

@@ -65,12 +65,27 @@ async def test_members_of_a_chat_decide_and_nobody_else(feishu: FeishuService, t
         card = await feishu.chat.card(handle.id)
         assert await feishu.click(handle, card, who=OUTSIDER) == "forbidden"
         assert await feishu.click(handle, card, who=APPROVER) == "accepted"
-        progressed = await card_with(feishu, handle, "1")
+        progressed = await card_with(feishu, handle, "1 of 2")
         assert "approve" in buttons(progressed["content"])
         assert await feishu.click(handle, card, who=REQUESTER) == "accepted"
         outcome = await handle.outcome()
     assert (outcome.status, marks(tmp_path / "marks")) == ("executed", 1)
     assert len(outcome.approved_by) == 2
+
+
+async def test_how_far_they_have_come_is_shown_even_if_feishu_does_not_take_it_at_once(
+    feishu: FeishuService, tmp_path: Path
+) -> None:
+    await members(feishu, TEAM, REQUESTER, APPROVER)
+    async with feishu.service.policy(rules(approvers=f'{{chat = "{TEAM}", threshold = 2}}')):
+        handle = await feishu.ask(tmp_path, chat_id=TEAM)
+        card = await feishu.chat.card(handle.id)
+        failing = {"on": "patch", "kind": "5xx", "times": 6, "match": {"message_id": card["message_id"]}}
+        await feishu.chat.misbehave(failing)
+        assert await feishu.click(handle, card, who=APPROVER) == "accepted"
+        await card_with(feishu, handle, "1 of 2")
+        assert await feishu.click(handle, card, who=REQUESTER) == "accepted"
+        assert (await handle.outcome()).status == "executed"
 
 
 async def test_who_has_left_the_chat_by_the_time_it_would_run_does_not_count(
@@ -196,4 +211,9 @@ async def test_a_result_is_shown_on_a_card_of_its_own(feishu: FeishuService, tmp
     outcome = await handle.outcome()
     assert (outcome.status, outcome.withheld) == ("executed", True)
     await feishu.chat.final(handle.id)
-    assert not buttons(next(iter(await feishu.chat.cards(handle.id, MessageKind.RESULT)))["content"])
+
+    async def is_closed() -> bool:
+        (card,) = await feishu.chat.cards(handle.id, MessageKind.RESULT)
+        return not buttons(card["content"])
+
+    await until(is_closed)

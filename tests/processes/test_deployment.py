@@ -60,14 +60,18 @@ async def test_request_card_click_toast_execution_and_final_card(deployment: Dep
     rejected, other, others = await asked(deployment, tmp_path, "rejected", chat_id="oc_team")
     assert (card["chat_id"], set(buttons(card["content"]))) == ("oc_team", {"approve", "reject", "edit", "delegate"})
 
-    assert (await deployment.press(card, "approve", "ou_outsider")).was("forbidden", "error")
+    refused = await deployment.press(card, "approve", "ou_outsider")
+    assert refused.was("forbidden", "error")
     assert await deployment.status(approved) is None
     assert (await deployment.press(card, "approve")).was("approved", "success")
     assert await deployment.status(approved, wait=60) == "executed"
     final = await deployment.chat.final(approved, said("line.executed"))
     assert [message["message_id"] for message in await deployment.chat.cards(approved)] == [final["message_id"]]
     assert (final["message_id"], marks(own / "marks")) == (card["message_id"], 1)
-    assert await deployment.events(approved) == ["write_request", "deliver", "forbid", "confirm", "execute"]
+    events = await deployment.events(approved)
+    assert 1 <= events.count("forbid") <= refused.times  # a click that had to be made again may have arrived before
+    steps = [event for event, _ in itertools.groupby(events)]
+    assert steps == ["write_request", "deliver", "forbid", "confirm", "execute"]
 
     assert (await deployment.press(other, "reject", reason="not today")).was("rejected", "success")
     assert await deployment.status(rejected, wait=60) == "rejected"

@@ -16,6 +16,7 @@ import pytest
 
 from simulator import BadSettings, Settings
 from tests.support.fork_server import Started, spawn
+from tests.support.servers import free_port
 from tests.support.simulated_feishu import button, card, feishu, webhook
 
 ROOT = Path(__file__).parents[2]
@@ -42,12 +43,6 @@ async def process(**variables: str) -> AsyncIterator[Started]:
         if running.returncode is None:
             running.kill()
         await running.communicate()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 async def test_it_says_where_it_is_serves_its_page_and_leaves_when_told() -> None:

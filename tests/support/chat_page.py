@@ -39,7 +39,7 @@ from workers import api, callbacks, webhook
 from workers.approvals import approvals_worker, outbound_worker
 from workers.dev import Installation
 
-PATIENCE = 30_000
+PATIENCE = 90_000
 """Milliseconds that a busy machine may need for anything on the page."""
 PICTURES = ROOT / "docs" / "cards"
 LANGUAGES = ("en", "zh")

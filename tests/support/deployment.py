@@ -7,6 +7,7 @@ import dataclasses
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -63,7 +64,9 @@ class Seen(Chat):
 class Told:
     """What came of one click, as the person sees it."""
 
-    def __init__(self, result: dict[str, Any]) -> None:
+    def __init__(self, result: dict[str, Any], times: int = 1) -> None:
+        self.times = times
+        """How often it was pressed: who is asked to click again does so."""
         self.error: str | None = result["error"]
         self.toast: str | None = result["toast"]["i18n"]["en_us"] if result["toast"] else None
         self.kind: str | None = result["toast"]["type"] if result["toast"] else None
@@ -169,13 +172,14 @@ class Deployment:
     async def press(self, message: dict[str, Any], name: str, who: str = "ou_requester", **filled: str) -> Told:
         """Press a button of a card as a client does: it has to be there."""
         click = {"message_id": message["message_id"], "open_id": who, "name": name}
+        times = count(1)
 
         async def pressed() -> Told | None:
             answer = await self.chat.http.post("/api/clicks", json=click | ({"form_value": filled} if filled else {}))
-            told = Told(answer.raise_for_status().json())
+            told = Told(answer.raise_for_status().json(), next(times))
             return told if told.toast != said("toast.not_recorded") else None
 
-        return await until(pressed)  # whoever is asked to click again does so
+        return await until(pressed)
 
     # What happens between Feishu and a webhook
 

@@ -13,18 +13,23 @@ from temporalio.worker._workflow import _WorkflowWorker
 
 from assent.api import door as remote
 from assent.client import handle, question
+from assent.errors import Unavailable
 from assent.temporal import door as temporal_door
 from assent.temporal import questions as temporal_questions
 from assent.temporal import reviews as temporal_reviews
 from assent.temporal import talking
 from workers import api_context as desk
 from workers import approvals_api, questions_api
+from workflows import bundle
 
 PATIENCE = timedelta(minutes=2)
 """How long a verdict is waited for where there has to be one."""
 
 _WORKFLOWS_MAY_TAKE = 20
 """Seconds in which a workflow must yield. Ten test processes share two cores: a thread may wait two for its turn."""
+
+_TOO_BUSY = ("before a worker could process it", "query buffer is full")
+"""What Temporal says of a question that nobody had time for."""
 
 
 def be_patient() -> None:
@@ -46,11 +51,30 @@ def be_patient() -> None:
         (approvals_api, "STATE_WITHIN"),
         (approvals_api, "_ANSWER_WITHIN"),
         (approvals_api, "_TAKEN_WITHIN"),
+        (bundle, "GATHERING"),
+        (bundle, "SOON"),
     ):
         assert isinstance(getattr(module, limit), timedelta), limit
         setattr(module, limit, PATIENCE)
     approvals_api._SETTLED_WITHIN = PATIENCE.total_seconds()
+    _ask_again()
     _let_workflows_take_their_time()
+
+
+def _ask_again() -> None:
+    """Ten test processes ask one server, which gives up on a question after ten seconds, and keeps few in store."""
+    asked = talking.Talking.ask
+
+    async def again(self: talking.Talking, *given: Any, **more: Any) -> Any:
+        for _ in range(5):
+            try:
+                return await asked(self, *given, **more)
+            except Unavailable as error:
+                if not any(reason in str(error.__cause__) for reason in _TOO_BUSY):
+                    raise
+        return await asked(self, *given, **more)
+
+    talking.Talking.ask = again  # type: ignore[method-assign]
 
 
 def _let_workflows_take_their_time() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from temporalio.client import Client
@@ -40,10 +42,12 @@ FRUGAL = {"GOGC": "off", "GOMEMLIMIT": "3GiB"}
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port where nobody listens, and nobody will by chance: below those that the system gives to whoever asks."""
+    while True:
+        port = random.randrange(12_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def temporal_binary() -> str:

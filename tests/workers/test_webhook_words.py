@@ -42,10 +42,11 @@ from tests.support import servers
 from tests.support.cards import plan
 from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, open_feishu_service
 from tests.support.ledgers import propose
+from tests.support.patience import PATIENCE
 from tests.support.questions import WHERE
 from tests.support.waiting import until
 from tests.support.web import TENANT, Web, click_event, sealed, signed
-from workers import longconn
+from workers import callbacks, longconn
 from workers.callbacks import Callbacks
 from workers.clicks import answer_revoke
 from workers.private_messages import PrivateMessages, enquiry_of
@@ -453,8 +454,9 @@ async def test_a_revocation_that_hangs_is_given_up_in_time(web: Web) -> None:
 
 
 async def test_a_grant_is_revoked_by_a_click_through_the_webhook(
-    feishu: FeishuService, web: Web, tmp_path: Path
+    feishu: FeishuService, web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(callbacks, "_ANSWER_WITHIN", PATIENCE.total_seconds())
     handle = await feishu.ask(tmp_path, "ask_once")
     sha = (await handle.state()).payload_sha256
     me = REQUESTER.within(TENANT)

@@ -37,6 +37,7 @@ from tests.support.simulated_feishu import served
 from tests.support.tools import marks
 from tests.support.waiting import until
 from tests.support.web import Web, write_tokens
+from workers import approvals_api
 from workers.api import create_app
 
 
@@ -245,8 +246,13 @@ async def test_a_gateway_in_between_is_waited_out_and_a_wrong_address_is_not(web
 
 
 async def test_without_workers_a_request_is_kept_and_says_so(
-    web: Web, temporal_address: str, namespaces: Iterator[str], tmp_path: Path
+    web: Web,
+    temporal_address: str,
+    namespaces: Iterator[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(approvals_api, "_TAKEN_WITHIN", timedelta(seconds=1))  # there is nothing to wait for
     client = await servers.connect(temporal_address, next(namespaces))
     settings = web.service.settings.model_copy(update={"tokens": write_tokens(tmp_path)})
     alone = httpx.ASGITransport(create_app(settings, client, Reader(web.service.ledger)))

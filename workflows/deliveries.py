@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from temporalio import workflow
@@ -17,9 +17,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows.bundle_member import BundleMember
     from workflows.open_approval import OpenApproval
     from workflows.steps import AT_ONCE, HERE, LOCAL, ONCE, OUTBOUND, Where, take, try_to
-
-_NOTICEABLE = timedelta(milliseconds=1500)
-"""How long a call may run before its card says that it runs; most have ended by then, and show that instead."""
 
 
 class Deliveries:
@@ -114,20 +111,18 @@ class Deliveries:
 
     # What is shown once it was decided
 
-    async def show_running(self, call: asyncio.Task[object]) -> None:
-        """Say on the cards that the call runs, if it does so for long enough to be noticed."""
+    @property
+    def can_show_running(self) -> bool:
+        """Whether there is a card that may say that the call runs."""
+        return core.has_cards(self._approval.state) or self._approval.state.shared is not None
+
+    async def show_running(self) -> None:
+        """Say on the cards that the call runs."""
         state = self._approval.state
-        if not core.has_cards(state) and state.shared is None:
-            return
-        try:
-            await workflow.wait_condition(call.done, timeout=_NOTICEABLE)
-        except TimeoutError:
-            self._bundle.tell(core.member(state))
-            if core.has_cards(state):
-                progress = state.panel.progress(state.plan, state.notes.judged)
-                await try_to(
-                    SHOW, Revision(approval_id=state.plan.approval_id, decided=state.accepted, progress=progress)
-                )
+        self._bundle.tell(core.member(state))
+        if core.has_cards(state):
+            progress = state.panel.progress(state.plan, state.notes.judged)
+            await try_to(SHOW, Revision(approval_id=state.plan.approval_id, decided=state.accepted, progress=progress))
 
     async def show_result_waits(self) -> None:
         """Say on the cards that the call has ended, and that its result waits to be released."""

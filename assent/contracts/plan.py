@@ -117,9 +117,11 @@ class Plan(Frozen):
     bundle_id: str | None = None
     """The bundle whose card shows it among others, if it was asked for together with them."""
     presentation: Presentation = Presentation()
+    """How it is read."""
     keeps_later_stages: bool = False
     """Whether nobody approves who is needed in a later stage, so that nobody would be left there."""
-    """How it is read."""
+    is_listed_late: bool = False
+    """Whether lists say that its call runs only once it has done so for a moment: most have ended by then."""
     is_consent_only: bool = False
     """Whether the agent makes the call itself: it ends approved, and nothing runs here."""
     tool_call_id: str | None = None

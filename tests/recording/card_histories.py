@@ -116,6 +116,24 @@ async def carded_undeliverable_with_plan(feishu: FeishuService, directory: Path)
     return await carded_undeliverable(feishu, directory)
 
 
+# The same, where a call is listed as running once it has done so for a moment, not at once.
+
+
+@path
+async def carded_listed_late(feishu: FeishuService, directory: Path) -> str:
+    return await carded(feishu, directory)
+
+
+@path
+async def carded_running_listed_late(feishu: FeishuService, directory: Path) -> str:
+    return await carded_running(feishu, directory)
+
+
+@path
+async def bundled_listed_late(feishu: FeishuService, directory: Path) -> str:
+    return await bundled(feishu, directory)
+
+
 @path
 async def carded_for_weeks(feishu: FeishuService, directory: Path) -> str:
     gate = await Assent.connect(client=TimeSkipper(feishu.service.client).client)

@@ -23,6 +23,7 @@ from assent import ApprovalConflict, ApprovalHandle, ConversationBusy, Decision,
 from assent.contracts.request import Request
 from assent.core import Asked
 from assent.payload import canonical_payload, sha256
+from assent.temporal import search
 from assent.types import DecisionKind
 from tests.conftest import ME, OPERATOR, Service, new_database, open_service
 from tests.recording.card_histories import CARD_PATHS
@@ -341,6 +342,35 @@ async def early_decision(service: Service, directory: str) -> str:
     )
     assert (await service.gate.approval(request.approval_id).outcome()).status == "executed"
     return names.approval_workflow(request.approval_id)
+
+
+# Where a call is listed as running once it has done so for a moment: those above were recorded when it was at once.
+
+
+@path
+async def executed_listed_late(service: Service, directory: str) -> str:
+    return await executed(service, directory)
+
+
+@path
+async def running_listed_late(service: Service, directory: str) -> str:
+    gate = Path(directory) / "gate"
+    handle = await ask(service, directory, "gated", arguments={"gate": str(gate)})
+    deciding = asyncio.create_task(service.decided(handle))
+    approval = service.client.get_workflow_handle(names.approval_workflow(handle.id))
+
+    async def listed() -> bool:
+        return (await approval.describe()).typed_search_attributes.get(search.STATUS) == "executing"
+
+    await until(listed)
+    gate.touch()
+    assert (await deciding).status == "executed"
+    return approval.id
+
+
+@path
+async def probed_listed_late(service: Service, directory: str) -> str:
+    return await probed_executed(service, directory)
 
 
 async def _run(service: Service, statement: str) -> None:

@@ -75,6 +75,6 @@ def test_a_plain_approval_costs_at_most_twenty_two_events() -> None:
     assert len(history.events) <= 22
 
 
-def test_a_card_costs_an_approval_at_most_the_timer_of_the_running_call() -> None:
-    history = WorkflowHistory.from_json("carded_with_plan", RECORDED["carded_with_plan"])
-    assert len(history.events) <= 24
+def test_an_approval_costs_no_more_events_with_a_card() -> None:
+    history = WorkflowHistory.from_json("carded_listed_late", RECORDED["carded_listed_late"])
+    assert len(history.events) <= 22

@@ -29,6 +29,7 @@ class Window:
 
     def __init__(self, turns: int) -> None:
         self._given: deque[float] = deque(maxlen=turns)
+        self._queue = asyncio.Lock()
 
     def book(self, now: float, patience: float) -> float:
         """When the next turn is; `TooLate`, and nothing booked, if that is too late."""
@@ -48,21 +49,10 @@ class Window:
 
     async def turn(self, patience: float) -> None:
         """Wait for one's turn; not at all if it would come too late."""
-        now = time.monotonic()
-        at = self.book(now, patience)
-        if at - now > 1e-3:
-            await _until(at)
-
-
-async def _until(at: float) -> None:
-    """Wait for a moment, not for a while: on a busy machine, whiles that begin in order do not end in order."""
-    loop = asyncio.get_running_loop()  # its clock is the monotonic one
-    come = asyncio.Event()
-    alarm = loop.call_at(at, come.set)
-    try:
-        await come.wait()
-    finally:
-        alarm.cancel()
+        at = self.book(time.monotonic(), patience)
+        async with self._queue:  # timers alone do not keep the order: the loop rounds them to milliseconds
+            if (left := at - time.monotonic()) > 1e-3:
+                await asyncio.sleep(left)
 
 
 class Pacer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 
 import pytest
@@ -95,5 +96,40 @@ async def test_whoever_is_interrupted_before_its_wait_begins_is_not_overtaken() 
     first = asyncio.create_task(go(1))
     await asyncio.sleep(0)
     window.stop = 0.0
+    await asyncio.gather(first, go(2))
+    assert went == [1, 2]
+
+
+async def test_turns_closer_together_than_the_loop_can_tell_apart_keep_their_order() -> None:
+    """A timer goes off within a millisecond of its moment, and so before another of an earlier one."""
+    rush, chance = 10, random.Random(8)
+
+    async def order() -> list[int]:
+        window, went = Window(rush), list[int]()
+
+        async def go(number: int) -> None:
+            until = time.perf_counter() + chance.uniform(0, 0.0004)
+            while time.perf_counter() < until:
+                pass
+            await window.turn(10)
+            went.append(number)
+
+        await asyncio.gather(*(go(number) for number in range(2 * rush)))
+        return went
+
+    assert await asyncio.gather(*(order() for _ in range(50))) == [list(range(2 * rush))] * 50
+
+
+async def test_whoever_comes_after_a_long_interruption_waits_for_those_before_it() -> None:
+    window, went = Window(1), list[int]()
+
+    async def go(number: int) -> None:
+        await window.turn(10)
+        went.append(number)
+
+    await window.turn(10)
+    first = asyncio.create_task(go(1))
+    await asyncio.sleep(0)
+    window._given[-1] -= 10  # its moment has passed before the loop gets round to its timer
     await asyncio.gather(first, go(2))
     assert went == [1, 2]

@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -19,6 +20,7 @@ from activities.feishu.answers import Sent
 from activities.feishu.breaker import hurried
 from activities.feishu.client import Feishu
 from activities.feishu.errors import FeishuError, FeishuRefused, FeishuSilent, FeishuUnavailable
+from activities.feishu.pacing import Memory
 from activities.showings import CardContent, CardState, Showings
 from assent import names
 from assent.contracts.address import Address
@@ -33,6 +35,7 @@ _SILENCE, _LONGEST_SILENCE = 3.0, 60.0
 """How many seconds after it first did not answer Feishu is tried again; ever later, up to this."""
 _AT_ONCE = 8
 """How many cards of one activity are brought up to date at the same time."""
+_MOST_BROUGHT = 10_000
 _KINDS = {CardKind.CALL: MessageKind.CARD, CardKind.RESULT: MessageKind.RESULT}
 
 
@@ -80,6 +83,7 @@ class CardActivities:
         self.feishu, self.wording = feishu, wording
         self.showings = Showings(ledger, wording, temporal_ui, builder)
         self._sending = Sending(ledger, feishu)
+        self._brought: Memory[None] = Memory(_MOST_BROUGHT)
 
     @activity.defn(name=names.DELIVER)
     async def deliver(self, delivery: Delivery) -> Delivered:
@@ -156,6 +160,9 @@ class CardActivities:
         shown = _shown(record, card_state, message.slot.kind)
         if not ended and (message.message_id is None or not _is_behind(record, message, card_state)):
             return
+        done = f"{_step()} {message.message_id}"
+        if not ended and done in self._brought:
+            return  # by an earlier try: only another card resisted
         is_revoked = record.grant is not None and record.grant.revoked_at is not None
         if ended and message.shown is shown and not is_revoked:
             return
@@ -178,6 +185,8 @@ class CardActivities:
                 await self._bring(now, message, card_state)
                 return
         await self._ledger.shows(message.slot, shown)
+        if not ended:
+            self._brought.keep(done, None, 2 * _LONGEST_SILENCE)
 
     async def _give_up(self, record: Record, message: Message, content: str, refused: FeishuRefused) -> None:
         """A card that cannot be changed any more: one that is too old is followed by a new one."""
@@ -317,6 +326,14 @@ def later(error: FeishuUnavailable) -> ApplicationError:
     return ApplicationError(
         str(error), type="FeishuUnavailable", next_retry_delay=delay, category=ApplicationErrorCategory.BENIGN
     )
+
+
+def _step() -> str:
+    """What all tries of one step have in common."""
+    if not activity.in_activity():
+        return uuid4().hex
+    info = activity.info()
+    return f"{info.workflow_run_id} {info.activity_id}"
 
 
 def _silence() -> float:

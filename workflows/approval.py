@@ -47,6 +47,8 @@ _FETCHING = timedelta(minutes=2)
 """How long one try to fetch files may take: each file that is here stays here for the next."""
 _NOTICEABLE = timedelta(milliseconds=1500)
 """How long a call may run before lists and its card say so; most have ended by then, and that is said instead."""
+_SOON_NOTICEABLE = timedelta(milliseconds=500)
+"""When it will be soon: a timer that may go off while the ending is put on record has Temporal refuse that, once."""
 _NO_CARD = "its card could not be delivered before the deadline"
 
 
@@ -65,8 +67,9 @@ class ApprovalWorkflow:
         self._open: OpenApproval | None = None
         self._sent: tuple[Delivered | None, ...] | None = None
         """What became of the cards that were sent together with the plan."""
-        self._listed: Phase | Status | None = None
-        """What lists say of it, as far as this run changed that."""
+        self._agreed_at: datetime | None = None
+        self._is_running = False
+        """Whether its call was begun, and what became of it is not known yet."""
         self._bundle = BundleMember(asked.request.bundle_id, card=self._shared_card, is_gone=self._on_bundle_gone)
         if asked.state is not None:
             self._open = OpenApproval(core.resume(asked.state))
@@ -169,6 +172,7 @@ class ApprovalWorkflow:
             if not gone:
                 break
             approval.becomes(core.strike, gone, workflow.now())
+        self._agreed_at = workflow.now()
         deliveries.stop()
         await self._remember(approval.state)
         return approval.state.ending is None
@@ -183,13 +187,15 @@ class ApprovalWorkflow:
         """Have the call made; its outcome, but for what of it a person looks at before anybody hears of it."""
         plan = approval.plan
         approval.becomes(core.begin)
+        self._is_running = True
         if plan.is_listed_late:
             self._describe()
         else:
             self._show(Phase.EXECUTING)
         call = self._call(approval.state)
         making = asyncio.create_task(calls.make(call, queue=approval.state.queue, heartbeat=plan.heartbeat_timeout))
-        showing = asyncio.create_task(self._show_running(plan, making, deliveries))
+        listing = asyncio.create_task(self._list_running()) if plan.is_listed_late else None
+        showing = asyncio.create_task(self._show_running(making, listing, deliveries))
         asking = asyncio.create_task(show_asking(approval, making)) if plan.asks else None
         found = await making
         approval.becomes(core.write, call.entries, workflow.now())
@@ -201,30 +207,33 @@ class ApprovalWorkflow:
             found, probes = await self._probe(approval, found), 1
         if found.kind is ReportKind.UNKNOWN:
             await self._freeze(approval, found, probes)
+        self._is_running = False
+        if listing is not None and self._agreed_at and workflow.now() - self._agreed_at >= _SOON_NOTICEABLE:
+            listing.cancel()
         approval.state, outcome = core.report(approval.state, found, workflow.now())
         return outcome
 
-    async def _show_running(self, plan: Plan, making: asyncio.Task[Report], deliveries: Deliveries) -> None:
-        """Say that the call runs, if it does so for long enough to be noticed."""
-        if plan.is_listed_late:
-            listing = asyncio.create_task(self._list_running())
+    async def _show_running(
+        self, making: asyncio.Task[Report], listing: asyncio.Task[None] | None, deliveries: Deliveries
+    ) -> None:
+        """Say on cards that the call runs, if it does so for long enough to be noticed."""
+        if listing is not None:
             await workflow.wait_condition(lambda: making.done() or listing.done())
             if not making.done() and deliveries.can_show_running:
-                await deliveries.show_running()
+                await deliveries.show_running(making)
         elif deliveries.can_show_running:
             try:
                 await workflow.wait_condition(making.done, timeout=_NOTICEABLE)
             except TimeoutError:
-                await deliveries.show_running()
+                await deliveries.show_running(making)
 
     async def _list_running(self) -> None:
-        """Say it in lists after a while, unless they say something newer by then.
+        """Say it in lists after a while.
 
-        Its timer is never cancelled: that would be one more event.
+        When most calls end, its timer still has long to go. It is not cancelled then, which would be one more event.
         """
-        before = self._listed
         await asyncio.sleep(_NOTICEABLE.total_seconds())
-        if self._listed is before:
+        if self._is_running:
             self._show(Phase.EXECUTING)
 
     async def _probe(self, approval: OpenApproval, found: Report) -> Report:
@@ -410,7 +419,6 @@ class ApprovalWorkflow:
 
     def _show(self, standing: Phase | Status, *, risk: str | None = None) -> None:
         """Say in Temporal's lists and on its page how the approval stands."""
-        self._listed = standing
         updates: list[Any] = [search.STATUS.value_set(standing)]
         if risk is not None:
             updates.append(search.RISK.value_set(risk))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
+from temporalio.workflow import ActivityCancellationType
 
 with workflow.unsafe.imports_passed_through():
     from assent import core
@@ -27,6 +29,10 @@ class Deliveries:
         self._bundle = bundle
         self._sending: list[asyncio.Task[None]] = []
         self._showing: asyncio.Task[None] | None = None
+        self._news = 0
+        """What is being shown,"""
+        self._is_outdated = False
+        """and whether it was given up because there is something newer."""
         self._is_stopped = False
 
     async def send_first(self, now: datetime, sent: tuple[Delivered | None, ...] | None = None) -> None:
@@ -46,7 +52,9 @@ class Deliveries:
 
     def are_due(self, now: datetime) -> bool:
         """Whether the cards lag behind, and nobody is about to change that."""
-        return self._showing is None and core.is_behind(self._approval.state, now)
+        state = self._approval.state
+        is_changing = self._showing is not None and (self._is_outdated or self._news == state.news)
+        return not is_changing and core.is_behind(state, now)
 
     def start_what_is_due(self, now: datetime) -> None:
         """Send the cards that are due, and have those that are there say how far the approvers have come."""
@@ -56,20 +64,29 @@ class Deliveries:
             self._start(self._send(delivery))
         if not self.are_due(now):
             return
-        approval.state, revision = core.show(approval.state, now)
-        if revision is not None:
-            self._bundle.tell(core.member(approval.state))
-            if core.has_cards(approval.state):
-                self._showing = asyncio.create_task(self._show(revision))
+        if self._showing is not None:  # one card that resists keeps the others from nothing newer
+            self._is_outdated = True
+            self._showing.cancel()
+            return
+        revision = core.show(approval.state, now)
+        if revision is None:
+            return
+        self._bundle.tell(core.member(approval.state))
+        self._news, self._is_outdated = approval.state.news, False
+        if core.has_cards(approval.state):
+            self._showing = asyncio.create_task(self._show(revision))
+            self._showing.add_done_callback(self._is_shown)
+        else:
+            approval.becomes(core.shown, self._news)
 
     async def _show(self, revision: Revision) -> None:
-        """However long Feishu takes: nothing else would show it before the next approval."""
-        try:
-            await take(SHOW, revision, OUTBOUND)
-        except FailureError:
-            return  # the wait is over: the ending is shown instead
-        finally:
-            self._showing = None
+        """However long Feishu takes, until there is something newer to show; never while an older try goes on."""
+        with suppress(FailureError):  # something newer is shown instead
+            await take(SHOW, revision, OUTBOUND, given_up=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED)
+        self._approval.becomes(core.shown, self._news)
+
+    def _is_shown(self, _: asyncio.Task[None]) -> None:
+        self._showing = None
 
     def _start(self, sending: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(sending)
@@ -116,11 +133,14 @@ class Deliveries:
         """Whether there is a card that may say that the call runs."""
         return core.has_cards(self._approval.state) or self._approval.state.shared is not None
 
-    async def show_running(self) -> None:
-        """Say on the cards that the call runs."""
+    async def show_running(self, making: asyncio.Task[Any]) -> None:
+        """Say on the cards that the call runs, as long as it does."""
         state = self._approval.state
         self._bundle.tell(core.member(state))
         if core.has_cards(state):
+            await workflow.wait_condition(lambda: making.done() or self._showing is None)
+            if making.done():
+                return
             progress = state.panel.progress(state.plan, state.notes.judged)
             await try_to(SHOW, Revision(approval_id=state.plan.approval_id, decided=state.accepted, progress=progress))
 
@@ -129,4 +149,5 @@ class Deliveries:
         state = self._approval.state
         self._bundle.tell(core.member(state))
         if state.cards.message_ids:
+            await workflow.wait_condition(lambda: self._showing is None)
             await try_to(SHOW, Revision(approval_id=state.plan.approval_id, decided=state.accepted, reviewing=True))

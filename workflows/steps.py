@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from temporalio import workflow
 from temporalio.common import RetryPolicy
 from temporalio.exceptions import FailureError
+from temporalio.workflow import ActivityCancellationType
 
 with workflow.unsafe.imports_passed_through():
     from pydantic import BaseModel
@@ -66,12 +67,14 @@ async def take(
     within: timedelta | None = None,
     retry: RetryPolicy | None = None,
     attempt: timedelta | None = None,
+    given_up: ActivityCancellationType = ActivityCancellationType.TRY_CANCEL,
 ) -> Given:
     """Take a step, until it succeeds or its time is over; then, or if it may not be tried again, raise FailureError.
 
     within: how long all tries together may take; without it, for ever.
     retry: how often it is tried, `ONCE` or else; without it, patiently.
     attempt: how long one try may take, where it is not local and takes longer than others.
+    given_up: whether it is over, where it is not local, once it was given up, or once its last try has ended.
     """
     result: Given
     if where is LOCAL:
@@ -94,6 +97,7 @@ async def take(
             start_to_close_timeout=attempt or (_OUTBOUND_ATTEMPT if is_outbound else _ATTEMPT),
             schedule_to_close_timeout=within,
             retry_policy=retry or (_POLITE if is_outbound else _PATIENT),
+            cancellation_type=given_up,
         )
     return result
 

@@ -45,7 +45,7 @@ class Window:
 
     def is_idle(self, now: float) -> bool:
         """Whether forgetting this window changes nothing."""
-        return not self._given or self._given[-1] + _WINDOW <= now
+        return not self._queue.locked() and (not self._given or self._given[-1] + _WINDOW <= now)
 
     async def turn(self, patience: float) -> None:
         """Wait for one's turn; not at all if it would come too late."""

@@ -20,6 +20,7 @@ from assent.core.delivering import (
     lose_bundle,
     send,
     show,
+    shown,
     take_card,
     wakes_at,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "send",
     "set_aside",
     "show",
+    "shown",
     "state",
     "strike",
     "supersede",

@@ -52,14 +52,18 @@ def is_behind(approval: Planned, now: datetime) -> bool:
     return bool(approval.plan.addresses) and _open_cards(approval).lag(now, approval.renewal, approval.news)
 
 
-def show(approval: Planned, now: datetime) -> tuple[Planned, Revision | None]:
+def show(approval: Planned, now: datetime) -> Revision | None:
     """What the cards that are there are to say of how far the approvers have come."""
-    cards = _open_cards(approval)
-    if not is_behind(approval, now) or cards.renewal != approval.renewal:
-        return approval, None
+    if not is_behind(approval, now) or _open_cards(approval).renewal != approval.renewal:
+        return None
     progress = approval.panel.progress(approval.plan, approval.notes.judged)
-    approval = _with_open_cards(approval, cards.model_copy(update={"news": approval.news}))
-    return approval, Revision(approval_id=approval.plan.approval_id, progress=progress)
+    return Revision(approval_id=approval.plan.approval_id, progress=progress)
+
+
+def shown(approval: Planned, news: int) -> Planned:
+    """Its cards say this."""
+    cards = _open_cards(approval)
+    return _with_open_cards(approval, cards.model_copy(update={"news": max(cards.news, news)}))
 
 
 def call_others(approval: Planned, now: datetime) -> Planned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from activities.feishu.client import Feishu
 from assent import ApprovalHandle, Identity
 from assent.types import State
 from ledger import MessageKind
@@ -54,6 +56,22 @@ async def card_with(feishu: FeishuService, handle: ApprovalHandle, *words: str, 
     return await until(there)
 
 
+async def revisions(feishu: FeishuService, card: dict[str, Any]) -> list[Any]:
+    """Every version of a card, in order."""
+    answer = await feishu.chat.http.get(f"/api/messages/{card['message_id']}")
+    found: list[Any] = answer.raise_for_status().json()["revisions"]
+    return found
+
+
+async def says(feishu: FeishuService, card: dict[str, Any], words: str) -> None:
+    """Wait until this card says this."""
+
+    async def says_so() -> bool:
+        return words in str((await revisions(feishu, card))[-1])
+
+    await until(says_so)
+
+
 def rules(**said: str) -> str:
     return "[[rule]]\nname = 'test'\n" + "\n".join(f"{key} = {value}" for key, value in said.items())
 
@@ -86,6 +104,72 @@ async def test_how_far_they_have_come_is_shown_even_if_feishu_does_not_take_it_a
         await card_with(feishu, handle, "1 of 2")
         assert await feishu.click(handle, card, who=REQUESTER) == "accepted"
         assert (await handle.outcome()).status == "executed"
+
+
+async def test_a_card_that_cannot_be_changed_keeps_no_other_from_saying_how_far_they_have_come(
+    feishu: FeishuService, tmp_path: Path
+) -> None:
+    three = (APPROVER, OPERATOR, REQUESTER)
+    people = ", ".join(f'"open_id:{person.open_id}"' for person in three)
+    async with feishu.service.policy(rules(approvers=f"{{people = [{people}], threshold = 3}}")):
+        handle = await feishu.ask(tmp_path)
+
+        async def all_there() -> list[dict[str, Any]] | None:
+            found = await feishu.chat.cards(handle.id)
+            return found if len(found) == len(three) else None
+
+        sick, *healthy = await until(all_there)
+        failing = {"on": "patch", "kind": "5xx", "match": {"message_id": sick["message_id"]}}
+        await feishu.chat.misbehave(failing)
+
+        for number, person in enumerate(three[:2], start=1):
+            assert await feishu.click(handle, healthy[0], who=person) == "accepted"
+            for card in healthy:
+                await says(feishu, card, f"{number} of 3")
+        # Each try for the sick card leaves alone those that say it already.
+        assert [len(await revisions(feishu, card)) for card in healthy] == [3, 3]
+        await feishu.chat.behave()
+        await says(feishu, sick, "2 of 3")
+        assert [len(await revisions(feishu, card)) for card in healthy] == [3, 3]
+        assert await feishu.click(handle, healthy[0], who=three[2]) == "accepted"
+        assert (await handle.outcome()).status == "executed"
+    assert marks(tmp_path / "marks") == 1
+
+
+async def test_how_far_they_had_come_does_not_cover_that_it_runs(
+    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await members(feishu, TEAM, REQUESTER, APPROVER)
+    held, released = asyncio.Event(), asyncio.Event()
+    patch = Feishu.patch
+
+    async def held_up(client: Feishu, message_id: str, card: str) -> None:
+        if not held.is_set():
+            held.set()
+            await released.wait()
+        await patch(client, message_id, card)
+
+    monkeypatch.setattr(Feishu, "patch", held_up)
+    gate = tmp_path / "gate"
+    async with feishu.service.policy(rules(approvers=f'{{chat = "{TEAM}", threshold = 2}}')):
+        handle = await feishu.ask(tmp_path, "gated", chat_id=TEAM, arguments={"gate": str(gate)})
+        card = await feishu.chat.card(handle.id)
+        assert await feishu.click(handle, card, who=APPROVER) == "accepted"
+        await held.wait()
+        assert await feishu.click(handle, card, who=REQUESTER) == "accepted"
+
+        async def listed() -> bool:
+            running = feishu.service.gate.approvals(status="executing", limit=1000)
+            return handle.id in [each.approval_id async for each in running]
+
+        await until(listed)
+        released.set()
+        await feishu.chat.final(handle.id)
+        gate.touch()
+        assert (await handle.outcome()).status == "executed"
+    await says(feishu, card, "Executed")
+    can_be_clicked = [bool(buttons(each)) for each in await revisions(feishu, card)]
+    assert can_be_clicked == [True, True, False, False]
 
 
 async def test_who_has_left_the_chat_by_the_time_it_would_run_does_not_count(

@@ -133,3 +133,18 @@ async def test_whoever_comes_after_a_long_interruption_waits_for_those_before_it
     window._given[-1] -= 10  # its moment has passed before the loop gets round to its timer
     await asyncio.gather(first, go(2))
     assert went == [1, 2]
+
+
+async def test_a_destination_that_somebody_still_waits_for_is_not_forgotten() -> None:
+    pacer, went = Pacer(each=1, overall=50, patience=10), list[int]()
+
+    async def go(number: int) -> None:
+        await pacer.turn("a")
+        went.append(number)
+
+    await pacer.turn("a")
+    first = asyncio.create_task(go(1))
+    await asyncio.sleep(0)
+    pacer.window("another", time.monotonic() + 10)  # the loop was held up past the moment of those who wait
+    await asyncio.gather(first, go(2))
+    assert went == [1, 2]

@@ -139,6 +139,20 @@ def test_cards_that_became_others_meanwhile_are_sent_as_others(at_noon: datetime
     assert {each.generation for each in anew} == {sent[0].generation + 1}
 
 
+def test_what_the_cards_did_not_say_yet_they_are_to_say_in_the_next_run(at_noon: datetime) -> None:
+    approval, _ = carded(at_noon)
+    for message_id in ("om_1", "om_2"):
+        approval = core.arrive(approval, CardKind.CALL, Delivered(message_id=message_id), at_noon)
+    assert core.show(approval, at_noon) is None
+    approval = core.decide(approval, decided(approval.plan, ANN, DecisionKind.APPROVE), at_noon)
+    revision = core.show(approval, at_noon)
+    assert revision is not None
+    assert core.show(next_run(approval), at_noon) == revision
+    assert core.show(next_run(core.shown(approval, approval.news)), at_noon) is None
+    later = core.shown(core.shown(approval, approval.news), approval.news - 1)
+    assert core.show(later, at_noon) is None  # what was shown late does not bring back what was before it
+
+
 # A person who never stops
 
 

@@ -13,6 +13,8 @@ from temporalio.api.history.v1 import HistoryEvent
 import workflows.approval
 from assent import ApprovalHandle, names
 from tests.conftest import ME, Service
+from tests.support.replaying import replays
+from tests.support.tools import marks
 from tests.support.waiting import until
 
 
@@ -71,29 +73,66 @@ async def test_whoever_asks_for_it_hears_at_once_that_it_runs(
     assert (await handle.outcome()).status == "executed"
 
 
-async def test_what_ran_is_not_listed_as_pending_while_the_ledger_does_not_take_its_ending(
+class SlowLedger:
+    """One that takes an ending only after the moment when a call that still runs would be listed so."""
+
+    def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.asked = 0
+        monkeypatch.setattr(workflows.approval, "_NOTICEABLE", timedelta(seconds=1))
+        take = service.ledger.conclude
+
+        async def conclude(*given: Any) -> Any:
+            self.asked += 1
+            await asyncio.sleep(2)
+            return await take(*given)
+
+        monkeypatch.setattr(service.ledger, "conclude", conclude)
+
+
+async def test_nothing_wakes_an_approval_whose_call_ran_for_a_while_as_its_ending_is_put_on_record(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What does has Temporal refuse the end, and the ending recorded again."""
+    ledger = SlowLedger(service, monkeypatch)
+    monkeypatch.setattr(workflows.approval, "_SOON_NOTICEABLE", timedelta(0))
+    handle = await ask(service, tmp_path)
+    assert (await service.decided(handle)).status == "executed"
+    assert ledger.asked == 1
+    assert await listed(service, handle) == ["pending", "executed"]
+    assert not [
+        each for each in await events(service, handle) if each.HasField("workflow_task_failed_event_attributes")
+    ]
+
+
+async def test_a_call_that_ended_at_once_ends_once_even_if_its_ending_is_slowly_put_on_record(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = SlowLedger(service, monkeypatch)
+    monkeypatch.setattr(workflows.approval, "_SOON_NOTICEABLE", timedelta(minutes=2))
+    handle = await ask(service, tmp_path)
+    assert (await service.decided(handle)).status == "executed"
+    assert ledger.asked >= 1
+    assert marks(tmp_path / "marks") == 1
+    assert (await listed(service, handle))[-1] == "executed"
+    assert await replays(service.client, handle)
+
+
+async def test_an_ending_that_the_ledger_does_not_take_is_listed_all_the_same(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = service.ledger.conclude
-    is_down = asyncio.Event()
-    is_down.set()
+    is_down = True
 
     async def conclude(*given: Any) -> Any:
-        if is_down.is_set():
+        if is_down:
             raise ConnectionError("the ledger is out of reach")
         return await taken(*given)
 
     monkeypatch.setattr(service.ledger, "conclude", conclude)
     handle = await ask(service, tmp_path)
-    deciding = asyncio.create_task(service.decided(handle))
-
-    async def runs() -> bool:
-        return (await listed(service, handle))[1:] == ["executing"]
-
-    await until(runs)
-    is_down.clear()
-    assert (await deciding).status == "executed"
-    assert await listed(service, handle) == ["pending", "executing", "executed"]
+    assert (await service.decided(handle)).status == "executed"
+    assert await listed(service, handle) == ["pending", "executed"]
+    is_down = False
 
 
 async def test_what_nobody_is_asked_about_is_listed_as_running_at_once(service: Service, tmp_path: Path) -> None:
@@ -105,16 +144,15 @@ async def test_what_nobody_is_asked_about_is_listed_as_running_at_once(service: 
 async def test_a_result_that_waits_is_listed_so_when_the_moment_passes(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workflows.approval, "_NOTICEABLE", timedelta(seconds=4))
+    monkeypatch.setattr(workflows.approval, "_NOTICEABLE", timedelta(seconds=20))
     handle = await ask(service, tmp_path, "looked_at")
     state = await handle.state()
     await handle.decide("approve", actor=ME, payload_sha256=state.payload_sha256)
 
-    async def passed() -> bool:
-        return any(event.HasField("timer_fired_event_attributes") for event in await events(service, handle))
+    async def waits() -> bool:
+        return (await listed(service, handle))[1:] == ["reviewing"]
 
-    await until(passed)
-    assert await listed(service, handle) == ["pending", "reviewing"]
+    await until(waits)
     result = (await handle.state()).result_sha256
     await handle.decide("approve", actor=ME, payload_sha256=result, stage="result")
     assert (await handle.outcome()).status == "executed"

@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.service import RPCError
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-import workflows
 from activities.feishu.client import Feishu
 from assent import ApprovalHandle, Identity, names
 from assent.types import State
 from ledger import Ledger
 from tests.support import servers
 from tests.support.feishu_service import REQUESTER, FeishuService, open_feishu_service
+from tests.support.replaying import replays
 from tests.support.waiting import until
 from tests.support.web import TENANT
 
@@ -100,15 +98,6 @@ def is_escalated(state: State) -> bool:
     return state.progress is not None and bool(state.progress.called)
 
 
-async def replays(feishu: FeishuService, handle: ApprovalHandle) -> bool:
-    workflow = feishu.service.client.get_workflow_handle(names.approval_workflow(handle.id))
-    replayer = Replayer(
-        workflows=workflows.ALL, data_converter=pydantic_data_converter, workflow_runner=UnsandboxedWorkflowRunner()
-    )
-    replayed = await replayer.replay_workflow(await workflow.fetch_history(), raise_on_replay_failure=False)
-    return replayed.replay_failure is None
-
-
 @pytest.mark.parametrize("step", ["members", "send"])
 async def test_a_history_with_questions_in_the_middle_of_a_step_replays(
     feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
@@ -122,7 +111,7 @@ async def test_a_history_with_questions_in_the_middle_of_a_step_replays(
                 for person in PEOPLE:
                     assert (await handle.decide("approve", actor=person, payload_sha256=seen)).kind == "accepted"
                 assert (await handle.outcome()).status == "executed"
-            assert await replays(feishu, handle)
+            assert await replays(feishu.service.client, handle)
 
 
 async def test_a_decision_about_a_result_whose_card_is_still_on_its_way_replays(
@@ -140,7 +129,7 @@ async def test_a_decision_about_a_result_whose_card_is_still_on_its_way_replays(
                     result = await sealed_result(feishu, handle)
                     await handle.decide("approve", actor=PEOPLE[1], payload_sha256=result, stage="result")
                     assert (await handle.outcome()).status == "executed"
-                assert await replays(feishu, handle)
+                assert await replays(feishu.service.client, handle)
 
 
 async def test_reminders_that_come_due_between_refusals_and_questions_replay(
@@ -155,7 +144,7 @@ async def test_reminders_that_come_due_between_refusals_and_questions_replay(
                 await handle.decide("approve", actor=STRANGER, payload_sha256=seen)
             await handle.cancel()
             assert (await handle.outcome()).status == "cancelled"
-        assert await replays(feishu, handle)
+        assert await replays(feishu.service.client, handle)
 
     async with feishu.service.policy(REMINDING):
         ttl = timedelta(minutes=1)

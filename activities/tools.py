@@ -55,6 +55,9 @@ RECORDING_LIMIT = timedelta(seconds=20)
 PROBE_LIMIT = timedelta(seconds=10)
 SLOTS = 100
 """How many calls a worker makes at a time."""
+OWN_PACE = timedelta(milliseconds=100)
+"""The least time between heartbeats that leave a worker. `_heartbeat` paces them itself: left to the SDK, one leaves
+only when four fifths of the timeout are over, and a moment's delay then freezes the call."""
 WARN_LIMIT = timedelta(seconds=5)
 MAX_URL_CHARACTERS = 4000
 _log = logging.getLogger(__name__)

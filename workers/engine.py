@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities.tools import ToolActivities
+from activities.tools import OWN_PACE, ToolActivities
 from assent import strict_json
 from assent.client.handle import ApprovalHandle
 from assent.contracts.approvers import Approvers
@@ -294,6 +294,7 @@ class TemporalApprovalEngine:
             task_queue=queue,
             activities=[own.execute],
             max_concurrent_activities=1,
+            max_heartbeat_throttle_interval=OWN_PACE,
             graceful_shutdown_timeout=self._timeout,
         )
         async with worker:

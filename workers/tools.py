@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from activities.tools import SLOTS, ToolActivities
+from activities.tools import OWN_PACE, SLOTS, ToolActivities
 from assent.settings import Settings
 from assent.tools.definition import Registry
 from ledger import Ledger
@@ -30,6 +30,7 @@ def tool_workers(
             task_queue=queue,
             activities=[own.execute, own.probe, own.warn],
             max_concurrent_activities=SLOTS,
+            max_heartbeat_throttle_interval=OWN_PACE,
             graceful_shutdown_timeout=_leaving_time(registry),
         )
         for queue in sorted({tool.manifest.queue for tool in registry.tools.values()})

@@ -335,6 +335,11 @@ async def test_a_reply_does_not_escape_a_tokens_chats(feishu: FeishuService, tmp
 # What is learned for free
 
 
+async def over(feishu: FeishuService, handle: ApprovalHandle) -> None:
+    """Its outcome is told as soon as it is on record, and what is learned comes after."""
+    await feishu.service.client.get_workflow_handle(names.approval_workflow(handle.id)).result()
+
+
 @pytest.mark.parametrize(("proof", "is_learned"), [("feishu-signature", True), ("feishu-token", False)])
 async def test_a_click_that_feishu_signed_teaches_who_is_who(
     feishu: FeishuService, tmp_path: Path, proof: str, is_learned: bool
@@ -343,7 +348,7 @@ async def test_a_click_that_feishu_signed_teaches_who_is_who(
     card = await feishu.chat.card(handle.id)
     whole = Identity(open_id="ou_requester", union_id="on_requester")
     assert await feishu.click(handle, card, who=whole, proof=proof) == "accepted"
-    await handle.outcome()
+    await over(feishu, handle)
     known = await feishu.service.ledger.person(BY_UNION.within("tenant_1"))
     assert (known.standing == "open_id:ou_requester") is is_learned
 
@@ -353,4 +358,5 @@ async def test_what_another_door_says_of_somebody_teaches_nothing(feishu: Feishu
     await shown(handle)
     both = Identity(open_id="ou_requester", union_id="on_approver")
     assert (await feishu.service.decided(handle, actor=both)).status == "executed"
+    await over(feishu, handle)
     assert (await feishu.service.ledger.person(REQUESTER.within("tenant_1"))).standing is None

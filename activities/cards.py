@@ -6,8 +6,8 @@ import asyncio
 import json
 import logging
 import random
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -25,6 +25,7 @@ from activities.showings import CardContent, CardState, Showings
 from assent import names
 from assent.contracts.address import Address
 from assent.contracts.deliver import CardKind, Delivered, Delivery, Revision
+from assent.contracts.state import Progress
 from cards import Wording
 from ledger import Ledger, Message, MessageKind, Record, Shown, Slot
 
@@ -36,6 +37,8 @@ _SILENCE, _LONGEST_SILENCE = 3.0, 60.0
 _AT_ONCE = 8
 """How many cards of one activity are brought up to date at the same time."""
 _MOST_BROUGHT = 10_000
+_LEAVING = 0.5
+"""How many seconds before its time is over a try is given up."""
 _KINDS = {CardKind.CALL: MessageKind.CARD, CardKind.RESULT: MessageKind.RESULT}
 
 
@@ -103,7 +106,9 @@ class CardActivities:
             place=delivery.place,
         )
         address = delivery.address or record.plan.addresses[delivery.place]
-        card_state = CardState(progress=delivery.progress, reminder=delivery.reminder, deadline=delivery.deadline)
+        is_same = delivery.payload_sha256 in (None, record.plan.payload_sha256)
+        progress = delivery.progress if is_same else None  # nobody has approved what an edit made of it
+        card_state = CardState(progress=progress, reminder=delivery.reminder, deadline=delivery.deadline)
         try:
             content = await self.showings.content(slot.kind, record, card_state)
             await self._attach(record, slot, address, content)
@@ -118,7 +123,7 @@ class CardActivities:
             each.message_id for each in record.messages if each.slot.kind is MessageKind.BUNDLE and each.message_id
         )
         if slot.generation > 1:
-            await self._replace_older(slot, address, delivery)
+            await self._replace_older(slot, delivery)
         return Delivered(message_id=message_id, shared=shared)
 
     @activity.defn(name=names.SHOW)
@@ -129,8 +134,14 @@ class CardActivities:
             return  # nobody was asked: there is no card
         if record.decided is None and revision.decided is not None:
             record = record.model_copy(update={"decided": revision.decided})
+        if record.outcome is None and revision.payload_sha256 not in (None, record.plan.payload_sha256):
+            return  # newer cards show what an edit made of it
         card_state = CardState.of(revision)
-        await together(*(self._bring(record, each, card_state) for each in _cards(record)), self._notify(record))
+        with told():
+            async with in_time():
+                await together(
+                    *(self._bring(record, each, card_state) for each in _cards(record)), self._notify(record)
+                )
 
     async def finish(self, approval_id: str) -> bool:
         """Show the ending promptly; False if that has to be tried again later."""
@@ -176,8 +187,15 @@ class CardActivities:
             await self.feishu.patch(message_id, content)
         except FeishuRefused as refused:
             await self._give_up(record, message, content, refused)
-        if not ended and (now := await self._ledger.record(record.plan.approval_id)) and now.outcome is not None:
+        now = None if ended else await self._ledger.record(record.plan.approval_id)
+        if now is not None and now.outcome is not None:
             await self._bring(now, message, CardState())  # it ended meanwhile: what was shown may have covered the end
+            return
+        if now is not None and any(each.slot == message.slot and each.shown is Shown.REPLACED for each in now.messages):
+            try:
+                await self._replace(now, message, card_state.progress)  # the same
+            except FeishuRefused as refused:
+                await self._give_up(now, message, content, refused)
             return
         if ended and record.grant is not None and not is_revoked:
             now = await self._ledger.record(record.plan.approval_id)
@@ -217,26 +235,30 @@ class CardActivities:
             except FeishuRefused as refused:
                 _log.warning("nobody is told how approval %s ended: %s", slot.approval_id, refused)
 
-    async def _replace_older(self, slot: Slot, address: Address, delivery: Delivery) -> None:
+    async def _replace_older(self, slot: Slot, delivery: Delivery) -> None:
         """The cards that newer ones follow lose their buttons, as far as Feishu lets them."""
         record = await self._record(slot.approval_id)
         if record.outcome is not None:
             return  # the end is on its way to all of them
-        sent_to = {address_of(record, each) for each in _cards(record) if each.slot.generation == slot.generation}
         older = [
             each for each in _cards(record) if each.slot.kind is slot.kind and each.slot.generation < slot.generation
         ]
         for message in older:
             if message.message_id is None or message.shown is Shown.REPLACED:
                 continue
-            moved = address_of(record, message) not in {*sent_to, address}
-            card_state = CardState(progress=delivery.progress, replaced=True, moved=moved)
             try:
-                content = await self.showings.content(slot.kind, record, card_state)
-                await self.feishu.patch(message.message_id, content.card)
-                await self._ledger.shows(message.slot, Shown.REPLACED)
+                await self._replace(record, message, delivery.progress)
             except FeishuError as error:
                 _log.warning("an older card of approval %s keeps its buttons for now: %s", slot.approval_id, error)
+
+    async def _replace(self, record: Record, message: Message, progress: Progress | None) -> None:
+        """Say on a card that newer ones took its place."""
+        kind, newest = message.slot.kind, _newest(record, message.slot.kind)
+        newer = (each for each in _cards(record) if each.slot.kind is kind and each.slot.generation == newest)
+        moved = address_of(record, message) not in {address_of(record, each) for each in newer}
+        content = await self.showings.content(kind, record, CardState(progress=progress, replaced=True, moved=moved))
+        await self.feishu.patch(message.message_id or "", content.card)
+        await self._ledger.shows(message.slot, Shown.REPLACED)
 
 
 def address_of(record: Record, message: Message) -> Address:
@@ -262,11 +284,9 @@ def _is_behind(record: Record, message: Message, card_state: CardState) -> bool:
         MessageKind.RESULT if any(each.slot.kind is MessageKind.RESULT for each in _cards(record)) else MessageKind.CARD
     )
     if card_state.is_pending:  # how far the approvers have come: on the newest cards of what they decide about now
-        return (
-            card_state.progress is not None
-            and message.slot.kind is asks
-            and message.slot.generation == _newest(record, asks)
-        )
+        newest = _newest(record, asks)
+        is_newest = message.slot.generation == newest and card_state.generation in (None, newest)
+        return card_state.progress is not None and message.slot.kind is asks and is_newest
     if message.slot.kind is MessageKind.RESULT:
         return False
     return card_state.reviewing or card_state.asking is not None or message.shown is not Shown.DECIDED
@@ -296,6 +316,21 @@ def prompt() -> Iterator[None]:
         yield
 
 
+@asynccontextmanager
+async def in_time() -> AsyncIterator[None]:
+    """Leave before Temporal takes a try for lost, so that the next one does not meet it at work."""
+    info = activity.info() if activity.in_activity() else None
+    limits = [info.start_to_close_timeout, info.schedule_to_close_timeout] if info else []
+    shortest = min((each.total_seconds() for each in limits if each), default=None)
+    taken = (info.started_time - info.scheduled_time).total_seconds() if info and info.attempt == 1 else 0.0
+    left = None if shortest is None else max(shortest - taken - _LEAVING, _LEAVING)
+    try:
+        async with asyncio.timeout(left):
+            yield
+    except TimeoutError as error:
+        raise FeishuSilent("Feishu did not answer in time") from error
+
+
 @contextmanager
 def told() -> Iterator[None]:
     """Tell Temporal when to try again."""
@@ -310,8 +345,11 @@ async def together(*doing: Coroutine[Any, Any, None]) -> None:
     few = asyncio.Semaphore(_AT_ONCE)
 
     async def done(each: Coroutine[Any, Any, None]) -> None:
-        async with few:
-            await each
+        try:
+            async with few:
+                await each
+        finally:
+            each.close()  # it may not have begun
 
     ended = await asyncio.gather(*map(done, doing), return_exceptions=True)
     troubles = [each for each in ended if each is not None]

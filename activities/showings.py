@@ -51,6 +51,8 @@ class CardState(NamedTuple):
     """Until when a result waits to be released."""
     asking: bool | None = None
     """Whether the running tool waits for somebody's answer, where that has changed."""
+    generation: int | None = None
+    """Which cards say how far the approvers have come."""
 
     @classmethod
     def of(cls, revision: Revision) -> CardState:
@@ -59,6 +61,7 @@ class CardState(NamedTuple):
             progress=revision.progress,
             reviewing=revision.reviewing,
             asking=revision.asking,
+            generation=revision.generation,
         )
 
     @property

@@ -67,7 +67,8 @@ class ApprovalWorkflow:
         self._open: OpenApproval | None = None
         self._sent: tuple[Delivered | None, ...] | None = None
         """What became of the cards that were sent together with the plan."""
-        self._agreed_at: datetime | None = None
+        self._decided_at: datetime | None = None
+        """When somebody last decided; a time that history tells, unlike `workflow.now()` right after a local step."""
         self._is_running = False
         """Whether its call was begun, and what became of it is not known yet."""
         self._bundle = BundleMember(asked.request.bundle_id, card=self._shared_card, is_gone=self._on_bundle_gone)
@@ -172,7 +173,6 @@ class ApprovalWorkflow:
             if not gone:
                 break
             approval.becomes(core.strike, gone, workflow.now())
-        self._agreed_at = workflow.now()
         deliveries.stop()
         await self._remember(approval.state)
         return approval.state.ending is None
@@ -196,7 +196,7 @@ class ApprovalWorkflow:
         making = asyncio.create_task(calls.make(call, queue=approval.state.queue, heartbeat=plan.heartbeat_timeout))
         listing = asyncio.create_task(self._list_running()) if plan.is_listed_late else None
         showing = asyncio.create_task(self._show_running(making, listing, deliveries))
-        asking = asyncio.create_task(show_asking(approval, making)) if plan.asks else None
+        asking = asyncio.create_task(show_asking(approval, making, deliveries)) if plan.asks else None
         found = await making
         approval.becomes(core.write, call.entries, workflow.now())
         await showing
@@ -208,8 +208,11 @@ class ApprovalWorkflow:
         if found.kind is ReportKind.UNKNOWN:
             await self._freeze(approval, found, probes)
         self._is_running = False
-        if listing is not None and self._agreed_at and workflow.now() - self._agreed_at >= _SOON_NOTICEABLE:
+        since = self._decided_at or workflow.info().start_time
+        if listing is not None and workflow.now() - since >= _SOON_NOTICEABLE:
             listing.cancel()
+        if found.sealed:
+            await deliveries.said()  # before its time to be looked at begins
         approval.state, outcome = core.report(approval.state, found, workflow.now())
         return outcome
 
@@ -352,6 +355,8 @@ class ApprovalWorkflow:
 
     @workflow.signal(name=names.DECIDE, description="Approve or reject; docs/operations.md has the form.")
     def _on_decide(self, *said: Any) -> None:
+        if not self._is_running:
+            self._decided_at = workflow.now()
         self._hears(core.decide, read(Decision, said))
 
     @workflow.signal(name=names.CANCEL, description="Withdraw the request while nobody has decided.")

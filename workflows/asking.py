@@ -11,29 +11,24 @@ from temporalio.exceptions import ApplicationError
 with workflow.unsafe.imports_passed_through():
     from assent import core, names
     from assent.contracts.asking import OpenQuestions
-    from assent.contracts.deliver import Revision
     from assent.contracts.execute import Report, ToolCall
     from assent.contracts.signals import Withdrawal
     from assent.contracts.values import Surface
-    from assent.steps import OPEN_QUESTIONS, SHOW
+    from assent.steps import OPEN_QUESTIONS
+    from workflows.deliveries import Deliveries
     from workflows.open_approval import OpenApproval
-    from workflows.steps import HERE, take, try_to
+    from workflows.steps import HERE, take
 
 
-async def show_asking(approval: OpenApproval, call: asyncio.Task[Report]) -> None:
+async def show_asking(approval: OpenApproval, call: asyncio.Task[Report], deliveries: Deliveries) -> None:
     """Say on the cards, while the call runs, whether its tool waits for an answer."""
     shown = False
     while not call.done():
         await workflow.wait_condition(partial(_has_news, approval, call, shown))
-        state = approval.state
-        if call.done() or not core.has_cards(state):
+        if call.done() or not core.has_cards(approval.state):
             return
-        shown = bool(state.questions)
-        progress = state.panel.progress(state.plan, state.notes.judged)
-        await try_to(
-            SHOW,
-            Revision(approval_id=state.plan.approval_id, decided=state.accepted, progress=progress, asking=shown),
-        )
+        shown = bool(approval.state.questions)
+        await deliveries.tell(call, asking=shown)
 
 
 def _has_news(approval: OpenApproval, call: asyncio.Task[Report], shown: bool) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +20,10 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps import AT_ONCE, HERE, LOCAL, ONCE, OUTBOUND, Where, take, try_to
 
 
+_IN_TURN = "shown in turn"
+"""Approvals that met this are shown nothing while something older is still being shown; those before it were."""
+
+
 class Deliveries:
     """Carries out what the core says is due to the cards."""
 
@@ -33,6 +36,8 @@ class Deliveries:
         """What is being shown,"""
         self._is_outdated = False
         """and whether it was given up because there is something newer."""
+        self._is_telling = False
+        """Whether something is being said of a call that was decided about."""
         self._is_stopped = False
 
     async def send_first(self, now: datetime, sent: tuple[Delivered | None, ...] | None = None) -> None:
@@ -62,11 +67,12 @@ class Deliveries:
         approval.state, deliveries = core.send(approval.state, now)
         for delivery in deliveries:
             self._start(self._send(delivery))
+        if deliveries and self.takes_turns():  # they say it themselves
+            self._give_up_showing()
         if not self.are_due(now):
             return
         if self._showing is not None:  # one card that resists keeps the others from nothing newer
-            self._is_outdated = True
-            self._showing.cancel()
+            self._give_up_showing()
             return
         revision = core.show(approval.state, now)
         if revision is None:
@@ -79,10 +85,39 @@ class Deliveries:
         else:
             approval.becomes(core.shown, self._news)
 
+    def takes_turns(self) -> bool:
+        """Whether something is being shown that whatever comes next has to wait for."""
+        return self._is_busy and workflow.patched(_IN_TURN)
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._showing is not None or self._is_telling
+
+    def _give_up_showing(self) -> None:
+        """What is being shown is outdated, or somebody else's to show; it is over once its last try has ended."""
+        if self._showing is not None and not self._is_outdated:
+            self._is_outdated = True
+            self._showing.cancel()
+
+    @property
+    def is_giving_up(self) -> bool:
+        """Whether something outdated may still be shown."""
+        return self._showing is not None and self._is_outdated
+
+    def can_be_left(self) -> bool:
+        """Whether the next run may go on with them; it shows what this one has not, which is given up before."""
+        if not self.takes_turns():
+            return True
+        self._give_up_showing()
+        return False
+
     async def _show(self, revision: Revision) -> None:
         """However long Feishu takes, until there is something newer to show; never while an older try goes on."""
-        with suppress(FailureError):  # something newer is shown instead
+        try:
             await take(SHOW, revision, OUTBOUND, given_up=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED)
+        except FailureError:
+            if self._is_outdated:
+                return
         self._approval.becomes(core.shown, self._news)
 
     def _is_shown(self, _: asyncio.Task[None]) -> None:
@@ -135,14 +170,36 @@ class Deliveries:
 
     async def show_running(self, making: asyncio.Task[Any]) -> None:
         """Say on the cards that the call runs, as long as it does."""
+        self._bundle.tell(core.member(self._approval.state))
+        await self.tell(making)
+
+    async def tell(self, making: asyncio.Task[Any], *, asking: bool | None = None) -> None:
+        """Say on the cards that the call runs, and where that has changed whether its tool waits for an answer.
+
+        Whatever was said before is said by then: what comes late would cover it.
+        """
+        if not core.has_cards(self._approval.state):
+            return
+        in_turn = self.takes_turns()
+        if in_turn or asking is None:
+            await workflow.wait_condition(
+                lambda: making.done() or not (self._is_busy if in_turn else self._showing is not None)
+            )
+        if making.done():
+            return
         state = self._approval.state
-        self._bundle.tell(core.member(state))
-        if core.has_cards(state):
-            await workflow.wait_condition(lambda: making.done() or self._showing is None)
-            if making.done():
-                return
+        self._is_telling = True
+        try:
             progress = state.panel.progress(state.plan, state.notes.judged)
-            await try_to(SHOW, Revision(approval_id=state.plan.approval_id, decided=state.accepted, progress=progress))
+            said = Revision(approval_id=state.plan.approval_id, decided=state.accepted, progress=progress)
+            await try_to(SHOW, said.model_copy(update={"asking": asking}))
+        finally:
+            self._is_telling = False
+
+    async def said(self) -> None:
+        """Whatever was being said of how far the approvers had come is said, or given up."""
+        if self.takes_turns():
+            await workflow.wait_condition(lambda: self._showing is None)
 
     async def show_result_waits(self) -> None:
         """Say on the cards that the call has ended, and that its result waits to be released."""

@@ -70,7 +70,7 @@ class Waiting:
             if core.has_changed(self._described, approval.state):
                 self._described = approval.state
                 self._describe()
-            if _history_is_long():
+            if _history_is_long() and self._deliveries.can_be_left():
                 self._continue_as_new()
             self._write_if_due()
             self._ask_if_due()
@@ -92,7 +92,7 @@ class Waiting:
                     or (core.has_news(approval.state) and self._writing is None)
                     or self._deliveries.are_due(self._now)
                     or (approval.state.asking is not None and self._asking is None)
-                    or _history_is_long()
+                    or (_history_is_long() and not self._deliveries.is_giving_up)
                 ),
                 timeout=max(wakes_at - workflow.now(), _A_MOMENT),
             )

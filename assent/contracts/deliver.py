@@ -28,6 +28,9 @@ class Delivery(Frozen):
     address: Address | None = None
     """Where it goes; the plan's own address of that place, if nothing is said."""
     progress: Progress | None = None
+    """How far the approvers have come,"""
+    payload_sha256: str | None = None
+    """with this payload; an edit may have made another of it before the card is there."""
     reminder: bool = False
     """Whether it is sent because nobody has decided yet."""
     deadline: datetime | None = None
@@ -50,7 +53,11 @@ class Revision(Frozen):
     decided: Judged | None = None
     """The decision that stands, while the ledger does not know it yet."""
     progress: Progress | None = None
-    """How far the approvers have come, while they have not decided."""
+    """How far the approvers have come, while they have not decided:"""
+    payload_sha256: str | None = None
+    """with which payload,"""
+    generation: int | None = None
+    """and on which cards; those that follow them say it themselves."""
     reviewing: bool = False
     """Whether the call has ended and its result waits to be released."""
     asking: bool | None = None

@@ -39,6 +39,7 @@ def send(approval: Planned, now: datetime) -> tuple[Planned, tuple[Delivery, ...
             kind=_kind(approval),
             address=address,
             progress=progress,
+            payload_sha256=plan.payload_sha256,
             reminder=approval.is_reminding,
             deadline=approval.result.deadline if approval.result else None,
         )
@@ -54,10 +55,15 @@ def is_behind(approval: Planned, now: datetime) -> bool:
 
 def show(approval: Planned, now: datetime) -> Revision | None:
     """What the cards that are there are to say of how far the approvers have come."""
-    if not is_behind(approval, now) or _open_cards(approval).renewal != approval.renewal:
+    plan, cards = approval.plan, _open_cards(approval)
+    if not is_behind(approval, now) or cards.renewal != approval.renewal:
         return None
-    progress = approval.panel.progress(approval.plan, approval.notes.judged)
-    return Revision(approval_id=approval.plan.approval_id, progress=progress)
+    return Revision(
+        approval_id=plan.approval_id,
+        progress=approval.panel.progress(plan, approval.notes.judged),
+        payload_sha256=plan.payload_sha256,
+        generation=cards.generation,
+    )
 
 
 def shown(approval: Planned, news: int) -> Planned:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -11,12 +12,13 @@ from typing import Any
 import pytest
 
 from activities.feishu.client import Feishu
-from assent import ApprovalHandle, Identity
+from assent import ApprovalHandle, Identity, names
 from assent.types import State
 from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import servers
 from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER, FeishuService, buttons, open_feishu_service
+from tests.support.replaying import replays
 from tests.support.tools import marks
 from tests.support.waiting import until
 
@@ -170,6 +172,84 @@ async def test_how_far_they_had_come_does_not_cover_that_it_runs(
     await says(feishu, card, "Executed")
     can_be_clicked = [bool(buttons(each)) for each in await revisions(feishu, card)]
     assert can_be_clicked == [True, True, False, False]
+
+
+async def test_how_far_one_stage_had_come_does_not_cover_that_the_next_one_is_asked(
+    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, released = asyncio.Event(), asyncio.Event()
+    patch = Feishu.patch
+
+    async def held_up(client: Feishu, message_id: str, card: str) -> None:
+        if not held.is_set():
+            held.set()
+            await released.wait()
+        await patch(client, message_id, card)
+
+    monkeypatch.setattr(Feishu, "patch", held_up)
+    first = f'{{people = ["open_id:{APPROVER.open_id}", "open_id:{REQUESTER.open_id}"], threshold = 2}}'
+    second = f'{{people = ["open_id:{OPERATOR.open_id}"]}}'
+    async with feishu.service.policy(rules(approvers=f"[{first}, {second}]")):
+        handle = await feishu.ask(tmp_path)
+
+        async def there(count: int) -> list[dict[str, Any]] | None:
+            found = await feishu.chat.cards(handle.id)
+            return found if len(found) == count else None
+
+        former = await until(lambda: there(2))
+        assert await feishu.click(handle, former[0], who=APPROVER) == "accepted"
+        await held.wait()
+        assert await feishu.click(handle, former[0], who=REQUESTER) == "accepted"
+        *_, newest = await until(lambda: there(3))
+        released.set()
+        for card in former:
+            await until(lambda card=card: has_no_buttons(feishu, card))  # type: ignore[misc]
+        assert await feishu.click(handle, newest, who=OPERATOR) == "accepted"
+        assert (await handle.outcome()).status == "executed"
+    for card in (*former, newest):
+        await says(feishu, card, "Executed")
+    assert await replays(feishu.service.client, handle)
+
+
+async def has_no_buttons(feishu: FeishuService, card: dict[str, Any]) -> bool:
+    return not buttons((await revisions(feishu, card))[-1])
+
+
+async def test_what_is_said_of_a_running_call_is_said_in_turn(
+    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That its tool asks, and that it runs, while Feishu takes its time: the one never covers the other."""
+    at_work, most = Counter[str](), 0
+    patch = Feishu.patch
+
+    async def slowly(client: Feishu, message_id: str, card: str) -> None:
+        nonlocal most
+        at_work[message_id] += 1
+        most = max(most, at_work[message_id])
+        try:
+            await asyncio.sleep(2)  # longer than a call runs before its card says so
+            await patch(client, message_id, card)
+        finally:
+            at_work[message_id] -= 1
+
+    monkeypatch.setattr(Feishu, "patch", slowly)
+    handle = await feishu.ask(tmp_path, "asks_in_vain")
+    card = await feishu.chat.card(handle.id)
+    assert await feishu.click(handle, card) == "accepted"
+    workflow = feishu.service.client.get_workflow_handle(names.approval_workflow(handle.id))
+
+    async def said_both() -> bool:
+        done = [each async for each in workflow.fetch_history_events()]
+        started = [each.activity_task_scheduled_event_attributes.activity_type.name for each in done]
+        return started.count(names.SHOW) == 2
+
+    await until(said_both)
+    await says(feishu, card, "waits for an answer")
+    (tmp_path / "marks").touch()
+    assert (await handle.outcome()).status == "executed"
+    await says(feishu, card, "Executed")
+    assert most == 1
+    assert await replays(feishu.service.client, handle)
 
 
 async def test_who_has_left_the_chat_by_the_time_it_would_run_does_not_count(

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
 
 from activities.cards import CardActivities
 from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuRefused
 from assent.content import Content
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.approvers import Approvers
@@ -151,7 +154,7 @@ async def test_progress_changes_the_newest_cards_each_time_and_no_others(sender:
     for count, people in ((1, (BEN,)), (2, (BEN, CAT))):
         approvals = tuple(judged(who, made) for who in people)
         progress = Progress(approvers=two, approvals=approvals, approved=count)
-        await sender.cards.show(Revision(approval_id="progress", progress=progress))
+        await sender.cards.show(Revision(approval_id="progress", progress=progress, generation=2))
         assert f"{count} of 3" in await sender.text(second)
         assert f"{count} of 3" not in await sender.text(first)
     await sender.cards.show(Revision(approval_id="progress", decided=judged(ANN, made)))
@@ -161,6 +164,66 @@ async def test_progress_changes_the_newest_cards_each_time_and_no_others(sender:
         text = await sender.text(message)
         assert "Done." in text
         assert text.count("Approved by <person") == 6  # three people, in English twice: once for whoever has neither
+
+
+async def test_what_was_said_of_older_cards_is_said_on_no_newer_one(sender: CardSender) -> None:
+    two = Approvers(kind=Approvers.Kind.PEOPLE, people=(BEN, CAT), threshold=2)
+    made = await sender.planned("followed", approvers=two)
+    first = await sender.deliver("followed", progress=Progress(approvers=two))
+    second = await sender.deliver("followed", generation=2, progress=Progress(approvers=two, stage=2, stages=2))
+    before = [await sender.text(each) for each in (first, second)]
+    late = Progress(approvers=two, approvals=(judged(BEN, made),), approved=1)
+    await sender.cards.show(Revision(approval_id="followed", progress=late, generation=1))
+    assert [await sender.text(each) for each in (first, second)] == before
+
+
+async def test_a_card_that_was_followed_while_it_was_changed_says_so_again(
+    sender: CardSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = Approvers(kind=Approvers.Kind.PEOPLE, people=(BEN, CAT), threshold=2)
+    made = await sender.planned("overtaken", approvers=two)
+    first = await sender.deliver("overtaken", progress=Progress(approvers=two))
+    patch, waits, goes_on = Feishu.patch, asyncio.Event(), asyncio.Event()
+
+    async def held_up(client: Feishu, message_id: str, card: str) -> None:
+        if not waits.is_set():
+            waits.set()
+            await goes_on.wait()
+        await patch(client, message_id, card)
+
+    monkeypatch.setattr(Feishu, "patch", held_up)
+    said = Progress(approvers=two, approvals=(judged(BEN, made),), approved=1)
+    showing = asyncio.create_task(sender.cards.show(Revision(approval_id="overtaken", progress=said, generation=1)))
+    await waits.wait()
+    await sender.deliver("overtaken", generation=2, progress=Progress(approvers=two, stage=2, stages=2))
+    goes_on.set()
+    await showing
+    assert "further down" in await sender.text(first)
+    assert not buttons((await sender.shown(first["message_id"]))["content"])
+
+
+async def test_a_card_that_nobody_can_change_any_more_holds_up_nothing_though_it_was_followed(
+    sender: CardSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = Approvers(kind=Approvers.Kind.PEOPLE, people=(BEN, CAT), threshold=2)
+    made = await sender.planned("gone", approvers=two)
+    first = await sender.deliver("gone", progress=Progress(approvers=two))
+    patch = Feishu.patch
+
+    async def followed_and_gone(client: Feishu, message_id: str, card: str) -> None:
+        monkeypatch.setattr(Feishu, "patch", patch)
+        await sender.deliver("gone", generation=2, progress=Progress(approvers=two, stage=2, stages=2))
+        monkeypatch.setattr(Feishu, "patch", gone)
+        await gone(client, message_id, card)
+
+    async def gone(_client: Feishu, message_id: str, _card: str) -> None:
+        assert message_id == first["message_id"]
+        raise FeishuRefused(230011, "the message was recalled")
+
+    monkeypatch.setattr(Feishu, "patch", followed_and_gone)
+    said = Progress(approvers=two, approvals=(judged(BEN, made),), approved=1)
+    await sender.cards.show(Revision(approval_id="gone", progress=said, generation=1))
+    assert "further down" in await sender.text(first)
 
 
 async def test_cards_of_the_next_stage_go_elsewhere_and_the_former_ones_say_so(sender: CardSender) -> None:
@@ -199,6 +262,14 @@ async def test_an_edited_call_is_shown_anew_with_what_was_changed(sender: CardSe
         }
     )
     stored = await sender.ledger.revise(revised, "event-1")
+    former = Progress(approvers=made.approvers, approvals=(judged(CAT, made),), approved=1)
+    before = await sender.text(first)
+    of_former = {"progress": former, "payload_sha256": made.payload_sha256}
+    await sender.cards.show(Revision(approval_id="edited", generation=1, **of_former))
+    assert await sender.text(first) == before, "who approved the former call has not approved this one"
+    late = await sender.text(await sender.deliver("edited", place=1, address=Address.of(BEN), **of_former))
+    assert stored.payload_sha256 in late
+    assert "Approved by" not in late
     second = await sender.deliver("edited", generation=2)
     assert "none → changed" in await sender.text(second)
     assert stored.payload_sha256 in await sender.text(second)
@@ -222,7 +293,9 @@ async def test_a_result_is_asked_about_on_a_card_of_its_own(sender: CardSender) 
     assert "Release to the agent" in text
     assert sha256(content) in text
     await sender.cards.show(
-        Revision(approval_id="result", progress=Progress(approvers=made.approvers, delegations=((BEN, ANN),)))
+        Revision(
+            approval_id="result", progress=Progress(approvers=made.approvers, delegations=((BEN, ANN),)), generation=1
+        )
     )
     assert "<at id=ou_requester></at>" in await sender.text(asked)
     assert "Its result waits to be released" in await sender.text(call)
@@ -266,6 +339,27 @@ async def test_a_card_in_trouble_keeps_no_other_from_being_brought_up_to_date(se
     await sender.chat.behave()
     await until(lambda: sender.cards.finish("one-sick"))
     assert not buttons((await sender.shown(first["message_id"]))["content"])
+
+
+async def test_a_try_has_ended_before_temporal_takes_it_for_lost(
+    sender: CardSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await sender.planned("hanging")
+    await sender.deliver("hanging")
+    left = asyncio.Event()
+
+    async def hangs(*_: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+
+    monkeypatch.setattr(Feishu, "patch", hangs)
+    activity = ActivityEnvironment()
+    activity.info = replace(activity.info, start_to_close_timeout=timedelta(seconds=1))
+    with pytest.raises(ApplicationError, match="did not answer in time"):
+        await activity.run(sender.cards.show, Revision(approval_id="hanging", decided=judged(BEN, made)))
+    assert left.is_set()
 
 
 async def test_a_card_is_sent_once_however_often_it_is_asked_for(sender: CardSender) -> None:

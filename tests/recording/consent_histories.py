@@ -282,6 +282,20 @@ async def carded_reminding(feishu: FeishuService, directory: Path) -> str:
 
 @card_path
 async def carded_in_stages(feishu: FeishuService, directory: Path) -> str:
+    return await in_stages(feishu, directory)
+
+
+@card_path
+async def carded_in_stages_in_turn(feishu: FeishuService, directory: Path) -> str:
+    """The first stage ends while its cards still resist to say how far it has come."""
+    await feishu.chat.misbehave({"on": "patch", "kind": "5xx"})
+    try:
+        return await in_stages(feishu, directory)
+    finally:
+        await feishu.chat.behave()
+
+
+async def in_stages(feishu: FeishuService, directory: Path) -> str:
     rule = (
         "[[rule]]\nname = 'stages'\n"
         f"approvers = [{{people = ['open_id:{APPROVER.open_id}', 'open_id:{REQUESTER.open_id}'], threshold = 2}}, "

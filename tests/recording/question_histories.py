@@ -264,6 +264,13 @@ async def call_that_asks(feishu: FeishuService, directory: Path) -> str:
 
 
 @path
+async def call_that_asks_in_turn(feishu: FeishuService, directory: Path) -> str:
+    """That its tool asks is still being said when it is time to say that it runs."""
+    await feishu.chat.misbehave({"on": "patch", "kind": "slow", "seconds": 3, "times": 1})
+    return (await asking(feishu, directory, "asks_twice"))[0]
+
+
+@path
 async def question_of_a_call(feishu: FeishuService, directory: Path) -> str:
     return (await asking(feishu, directory, "asks_twice"))[1]
 

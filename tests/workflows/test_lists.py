@@ -73,17 +73,21 @@ async def test_whoever_asks_for_it_hears_at_once_that_it_runs(
     assert (await handle.outcome()).status == "executed"
 
 
+WHILE_IT_IS_PUT_ON_RECORD = timedelta(seconds=4)
+"""A moment that comes when the call has long ended, on a busy machine too, and its ending is not yet recorded."""
+
+
 class SlowLedger:
     """One that takes an ending only after the moment when a call that still runs would be listed so."""
 
     def __init__(self, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked = 0
-        monkeypatch.setattr(workflows.approval, "_NOTICEABLE", timedelta(seconds=1))
+        monkeypatch.setattr(workflows.approval, "_NOTICEABLE", WHILE_IT_IS_PUT_ON_RECORD)
         take = service.ledger.conclude
 
         async def conclude(*given: Any) -> Any:
             self.asked += 1
-            await asyncio.sleep(2)
+            await asyncio.sleep(WHILE_IT_IS_PUT_ON_RECORD.total_seconds() + 1)
             return await take(*given)
 
         monkeypatch.setattr(service.ledger, "conclude", conclude)
@@ -120,6 +124,7 @@ async def test_a_call_that_ended_at_once_ends_once_even_if_its_ending_is_slowly_
 async def test_an_ending_that_the_ledger_does_not_take_is_listed_all_the_same(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(workflows.approval, "_NOTICEABLE", WHILE_IT_IS_PUT_ON_RECORD)
     taken = service.ledger.conclude
     is_down = True
 

@@ -19,7 +19,7 @@ from activities.card_builder import CardBuilder
 from activities.feishu.answers import Sent
 from activities.feishu.breaker import hurried
 from activities.feishu.client import Feishu
-from activities.feishu.errors import FeishuError, FeishuRefused, FeishuSilent, FeishuUnavailable
+from activities.feishu.errors import FeishuRefused, FeishuSilent, FeishuUnavailable
 from activities.feishu.pacing import Memory
 from activities.showings import CardContent, CardState, Showings
 from assent import names
@@ -122,9 +122,8 @@ class CardActivities:
         shared = tuple(
             each.message_id for each in record.messages if each.slot.kind is MessageKind.BUNDLE and each.message_id
         )
-        if slot.generation > 1:
-            await self._replace_older(slot, delivery)
-        return Delivered(message_id=message_id, shared=shared)
+        left = slot.generation > 1 and not await self._replace_older(slot, delivery)
+        return Delivered(message_id=message_id, shared=shared, leaves_older=left)
 
     @activity.defn(name=names.SHOW)
     async def show(self, revision: Revision) -> None:
@@ -169,6 +168,10 @@ class CardActivities:
         """Bring one card to how the approval stands."""
         ended = record.outcome is not None
         shown = _shown(record, card_state, message.slot.kind)
+        if message.message_id is not None and _is_followed(record, message, card_state):
+            self.feishu.check_message(message.message_id)
+            await self._replace(record, message, card_state.progress)
+            return
         if not ended and (message.message_id is None or not _is_behind(record, message, card_state)):
             return
         done = f"{_step()} {message.message_id}"
@@ -192,10 +195,7 @@ class CardActivities:
             await self._bring(now, message, CardState())  # it ended meanwhile: what was shown may have covered the end
             return
         if now is not None and any(each.slot == message.slot and each.shown is Shown.REPLACED for each in now.messages):
-            try:
-                await self._replace(now, message, card_state.progress)  # the same
-            except FeishuRefused as refused:
-                await self._give_up(now, message, content, refused)
+            await self._replace(now, message, card_state.progress)  # the same
             return
         if ended and record.grant is not None and not is_revoked:
             now = await self._ledger.record(record.plan.approval_id)
@@ -235,30 +235,40 @@ class CardActivities:
             except FeishuRefused as refused:
                 _log.warning("nobody is told how approval %s ended: %s", slot.approval_id, refused)
 
-    async def _replace_older(self, slot: Slot, delivery: Delivery) -> None:
-        """The cards that newer ones follow lose their buttons, as far as Feishu lets them."""
+    async def _replace_older(self, slot: Slot, delivery: Delivery) -> bool:
+        """The cards that newer ones follow lose their buttons; tells whether that has to be tried again."""
         record = await self._record(slot.approval_id)
         if record.outcome is not None:
-            return  # the end is on its way to all of them
+            return True  # the end is on its way to all of them
         older = [
             each for each in _cards(record) if each.slot.kind is slot.kind and each.slot.generation < slot.generation
         ]
+        are_replaced = True
         for message in older:
             if message.message_id is None or message.shown is Shown.REPLACED:
                 continue
             try:
                 await self._replace(record, message, delivery.progress)
-            except FeishuError as error:
+            except FeishuUnavailable as error:
+                are_replaced = False
                 _log.warning("an older card of approval %s keeps its buttons for now: %s", slot.approval_id, error)
+        return are_replaced
 
     async def _replace(self, record: Record, message: Message, progress: Progress | None) -> None:
-        """Say on a card that newer ones took its place."""
+        """Say on a card that newer ones took its place, unless nobody can change it any more."""
         kind, newest = message.slot.kind, _newest(record, message.slot.kind)
         newer = (each for each in _cards(record) if each.slot.kind is kind and each.slot.generation == newest)
         moved = address_of(record, message) not in {address_of(record, each) for each in newer}
         content = await self.showings.content(kind, record, CardState(progress=progress, replaced=True, moved=moved))
-        await self.feishu.patch(message.message_id or "", content.card)
-        await self._ledger.shows(message.slot, Shown.REPLACED)
+        try:
+            await self.feishu.patch(message.message_id or "", content.card)
+        except FeishuRefused as refused:
+            await self._give_up(record, message, content.card, refused)
+        now = await self._record(record.plan.approval_id)
+        if now.outcome is not None:
+            await self._bring(now, message, CardState())  # it ended meanwhile: what was shown may have covered the end
+        else:
+            await self._ledger.shows(message.slot, Shown.REPLACED)
 
 
 def address_of(record: Record, message: Message) -> Address:
@@ -280,16 +290,29 @@ def _is_behind(record: Record, message: Message, card_state: CardState) -> bool:
     """Whether a card that is still open does not say how the approval stands."""
     if message.shown is Shown.REPLACED:
         return False
-    asks = (
-        MessageKind.RESULT if any(each.slot.kind is MessageKind.RESULT for each in _cards(record)) else MessageKind.CARD
-    )
     if card_state.is_pending:  # how far the approvers have come: on the newest cards of what they decide about now
-        newest = _newest(record, asks)
+        newest = _newest(record, _asks(record))
         is_newest = message.slot.generation == newest and card_state.generation in (None, newest)
-        return card_state.progress is not None and message.slot.kind is asks and is_newest
+        return card_state.progress is not None and message.slot.kind is _asks(record) and is_newest
     if message.slot.kind is MessageKind.RESULT:
         return False
     return card_state.reviewing or card_state.asking is not None or message.shown is not Shown.DECIDED
+
+
+def _is_followed(record: Record, message: Message, card_state: CardState) -> bool:
+    """Whether a card still says that it may be clicked, though the newest of what is decided about now are there."""
+    if record.outcome is not None or not card_state.is_pending or card_state.progress is None:
+        return False
+    asks = _asks(record)
+    if message.slot.kind is not asks or message.shown is Shown.REPLACED:
+        return False
+    return message.slot.generation < _newest(record, asks) == card_state.generation
+
+
+def _asks(record: Record) -> MessageKind:
+    """The cards of what is decided about now."""
+    is_result = any(each.slot.kind is MessageKind.RESULT for each in _cards(record))
+    return MessageKind.RESULT if is_result else MessageKind.CARD
 
 
 def _newest(record: Record, kind: MessageKind) -> int:
@@ -319,16 +342,24 @@ def prompt() -> Iterator[None]:
 @asynccontextmanager
 async def in_time() -> AsyncIterator[None]:
     """Leave before Temporal takes a try for lost, so that the next one does not meet it at work."""
-    info = activity.info() if activity.in_activity() else None
-    limits = [info.start_to_close_timeout, info.schedule_to_close_timeout] if info else []
-    shortest = min((each.total_seconds() for each in limits if each), default=None)
-    taken = (info.started_time - info.scheduled_time).total_seconds() if info and info.attempt == 1 else 0.0
-    left = None if shortest is None else max(shortest - taken - _LEAVING, _LEAVING)
     try:
-        async with asyncio.timeout(left):
+        async with asyncio.timeout(_time_left()):
             yield
     except TimeoutError as error:
         raise FeishuSilent("Feishu did not answer in time") from error
+
+
+def _time_left() -> float | None:
+    """How many seconds this try has; of what all tries have together, some were spent before it."""
+    if not activity.in_activity():
+        return None
+    info = activity.info()
+    limits = []
+    if info.start_to_close_timeout:
+        limits.append(info.start_to_close_timeout)
+    if info.schedule_to_close_timeout:
+        limits.append(info.schedule_to_close_timeout - (info.started_time - info.scheduled_time))
+    return max(min(limits).total_seconds() - _LEAVING, _LEAVING) if limits else None
 
 
 @contextmanager

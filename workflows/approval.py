@@ -173,6 +173,8 @@ class ApprovalWorkflow:
             if not gone:
                 break
             approval.becomes(core.strike, gone, workflow.now())
+        if not approval.plan.is_shown_in_turn:
+            self._decided_at = workflow.now()
         deliveries.stop()
         await self._remember(approval.state)
         return approval.state.ending is None

@@ -20,10 +20,6 @@ with workflow.unsafe.imports_passed_through():
     from workflows.steps import AT_ONCE, HERE, LOCAL, ONCE, OUTBOUND, Where, take, try_to
 
 
-_IN_TURN = "shown in turn"
-"""Approvals that met this are shown nothing while something older is still being shown; those before it were."""
-
-
 class Deliveries:
     """Carries out what the core says is due to the cards."""
 
@@ -58,7 +54,8 @@ class Deliveries:
     def are_due(self, now: datetime) -> bool:
         """Whether the cards lag behind, and nobody is about to change that."""
         state = self._approval.state
-        is_changing = self._showing is not None and (self._is_outdated or self._news == state.news)
+        is_newest = self._is_outdated or self._news == state.news
+        is_changing = self._showing is not None and (is_newest or not self._gives_up)
         return not is_changing and core.is_behind(state, now)
 
     def start_what_is_due(self, now: datetime) -> None:
@@ -85,9 +82,14 @@ class Deliveries:
         else:
             approval.becomes(core.shown, self._news)
 
+    @property
+    def _gives_up(self) -> bool:
+        """Whether what is being shown is given up for something newer; approvals of long ago waited for it."""
+        return self._approval.plan.is_listed_late or self._approval.plan.is_shown_in_turn
+
     def takes_turns(self) -> bool:
         """Whether something is being shown that whatever comes next has to wait for."""
-        return self._is_busy and workflow.patched(_IN_TURN)
+        return self._approval.plan.is_shown_in_turn and self._is_busy
 
     @property
     def _is_busy(self) -> bool:
@@ -113,8 +115,10 @@ class Deliveries:
 
     async def _show(self, revision: Revision) -> None:
         """However long Feishu takes, until there is something newer to show; never while an older try goes on."""
+        kind = ActivityCancellationType
+        given_up = kind.WAIT_CANCELLATION_COMPLETED if self._gives_up else kind.TRY_CANCEL
         try:
-            await take(SHOW, revision, OUTBOUND, given_up=ActivityCancellationType.WAIT_CANCELLATION_COMPLETED)
+            await take(SHOW, revision, OUTBOUND, given_up=given_up)
         except FailureError:
             if self._is_outdated:
                 return
@@ -180,11 +184,11 @@ class Deliveries:
         """
         if not core.has_cards(self._approval.state):
             return
-        in_turn = self.takes_turns()
-        if in_turn or asking is None:
-            await workflow.wait_condition(
-                lambda: making.done() or not (self._is_busy if in_turn else self._showing is not None)
-            )
+        if self._approval.plan.is_shown_in_turn:
+            while self._is_busy and not making.done():  # of several who waited, the next one is busy now
+                await workflow.wait_condition(lambda: making.done() or not self._is_busy)
+        elif asking is None:
+            await workflow.wait_condition(lambda: making.done() or self._showing is None)
         if making.done():
             return
         state = self._approval.state

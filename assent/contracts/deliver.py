@@ -44,6 +44,8 @@ class Delivered(Frozen):
     refused: str | None = None
     shared: tuple[str, ...] = ()
     """The messages on which the approval is shown among others."""
+    leaves_older: bool = False
+    """Whether an older card could not be told yet that this one took its place."""
 
 
 class Revision(Frozen):

@@ -122,6 +122,8 @@ class Plan(Frozen):
     """Whether nobody approves who is needed in a later stage, so that nobody would be left there."""
     is_listed_late: bool = False
     """Whether lists say that its call runs only once it has done so for a moment: most have ended by then."""
+    is_shown_in_turn: bool = False
+    """Whether nothing is shown on its cards while something older is still being shown."""
     is_consent_only: bool = False
     """Whether the agent makes the call itself: it ends approved, and nothing runs here."""
     tool_call_id: str | None = None

@@ -12,6 +12,10 @@ FRESH_FOR = timedelta(days=13)
 """Feishu stops a card's buttons after fourteen days: before that it is sent anew."""
 
 
+NOTHING = -1
+"""The news of cards that have to be told again how it stands."""
+
+
 class Cards(Frozen):
     """The cards of one kind, one for each address. Those that are sent together are a generation."""
 
@@ -57,8 +61,11 @@ class Cards(Frozen):
         released = self.held_until is not None and not self.is_held(now, renewal)
         return not self.on_their_way and (released or self.renewal != renewal or self.news != news)
 
-    def sending(self, places: int, renewal: int, news: int) -> Cards:
-        """The next generation goes out; one that a former run left half sent, and still is right, goes out again."""
+    def sending(self, places: int, renewal: int, news: int, *, looks_back: bool = True) -> Cards:
+        """The next generation goes out; one that a former run left half sent, and still is right, goes out again.
+
+        looks_back: whether it is known that those of them that are there go on saying what they said.
+        """
         is_same = self.was_interrupted and self.renewal == renewal
         return self.model_copy(
             update={
@@ -69,11 +76,13 @@ class Cards(Frozen):
                 "places": places,
                 "refusals": (),
                 "renewal": renewal,
-                "news": news,
+                "news": self.news if is_same and looks_back else news,
             }
         )
 
-    def arrived(self, message_id: str | None, refused: str | None, now: datetime) -> Cards:
+    def arrived(
+        self, message_id: str | None, refused: str | None, now: datetime, *, leaves_older: bool = False
+    ) -> Cards:
         """One of them is there, or never will be."""
         left = max(self.on_their_way - 1, 0)
         return self.model_copy(
@@ -82,6 +91,7 @@ class Cards(Frozen):
                 "message_ids": newest((*self.message_ids, message_id)) if message_id else self.message_ids,
                 "refusals": (*self.refusals, refused) if refused else self.refusals,
                 "sent_at": self.sent_at if left else now,
+                "news": NOTHING if leaves_older else self.news,
             }
         )
 

@@ -28,7 +28,7 @@ def send(approval: Planned, now: datetime) -> tuple[Planned, tuple[Delivery, ...
     if not plan.addresses or cards.on_their_way or now < cards.due_at(now, approval.renewal):
         return approval, ()
     addresses = approval.panel.addresses(plan) if approval.result is None else approval.panel.private_addresses(plan)
-    cards = cards.sending(len(addresses), approval.renewal, approval.news)
+    cards = cards.sending(len(addresses), approval.renewal, approval.news, looks_back=plan.is_shown_in_turn)
     approval = _with_open_cards(approval, cards).model_copy(update={"expects_cards": True})
     progress = approval.panel.progress(plan, approval.notes.judged)
     deliveries = tuple(
@@ -114,7 +114,7 @@ def wakes_at(approval: Planned, now: datetime) -> datetime:
 def arrive(approval: Planned, kind: CardKind, delivered: Delivered, now: datetime) -> Planned:
     """One card is there, or never will be; a click on it may have come before."""
     refused = delivered.refused[:500] if delivered.refused else None
-    cards = _cards_of(approval, kind).arrived(delivered.message_id, refused, now)
+    cards = _cards_of(approval, kind).arrived(delivered.message_id, refused, now, leaves_older=delivered.leaves_older)
     others = newest((*approval.other_messages, *delivered.shared))
     approval = _with_cards(approval, kind, cards).model_copy(update={"other_messages": others})
     if not cards.on_their_way:

@@ -211,6 +211,33 @@ async def test_how_far_one_stage_had_come_does_not_cover_that_the_next_one_is_as
     assert await replays(feishu.service.client, handle)
 
 
+async def test_a_card_of_a_stage_that_is_over_loses_its_buttons_once_feishu_lets_it(
+    feishu: FeishuService, tmp_path: Path
+) -> None:
+    first = f'{{people = ["open_id:{APPROVER.open_id}", "open_id:{REQUESTER.open_id}"], threshold = 2}}'
+    second = f'{{people = ["open_id:{OPERATOR.open_id}"]}}'
+    async with feishu.service.policy(rules(approvers=f"[{first}, {second}]")):
+        handle = await feishu.ask(tmp_path)
+
+        async def there(count: int) -> list[dict[str, Any]] | None:
+            found = await feishu.chat.cards(handle.id)
+            return found if len(found) == count else None
+
+        sick, healthy = await until(lambda: there(2))
+        await feishu.chat.misbehave({"on": "patch", "kind": "5xx", "match": {"message_id": sick["message_id"]}})
+        assert await feishu.click(handle, healthy, who=APPROVER) == "accepted"
+        await says(feishu, healthy, "1 of 2")
+        assert await feishu.click(handle, healthy, who=REQUESTER) == "accepted"
+        await until(lambda: there(3))
+        await until(lambda: has_no_buttons(feishu, healthy))
+        assert not await has_no_buttons(feishu, sick)
+        await feishu.chat.behave()
+        await until(lambda: has_no_buttons(feishu, sick))
+        await handle.cancel()
+        assert (await handle.outcome()).status == "cancelled"
+    assert await replays(feishu.service.client, handle)
+
+
 async def has_no_buttons(feishu: FeishuService, card: dict[str, Any]) -> bool:
     return not buttons((await revisions(feishu, card))[-1])
 
@@ -248,6 +275,65 @@ async def test_what_is_said_of_a_running_call_is_said_in_turn(
     (tmp_path / "marks").touch()
     assert (await handle.outcome()).status == "executed"
     await says(feishu, card, "Executed")
+    assert most == 1
+    assert await replays(feishu.service.client, handle)
+
+
+async def test_of_several_things_that_wait_to_be_said_of_a_running_call_one_is_said_at_a_time(
+    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That its tool asks, and that it runs, both wait until it has been said how far the approvers had come."""
+    at_work, most = Counter[str](), 0
+    patch, waits, goes_on = Feishu.patch, asyncio.Event(), asyncio.Event()
+
+    async def slowly(client: Feishu, message_id: str, card: str) -> None:
+        nonlocal most
+        at_work[message_id] += 1
+        most = max(most, at_work[message_id])
+        try:
+            waits.set()
+            await goes_on.wait()
+            await asyncio.sleep(1)  # within which whatever is said at the same time would begin
+            await patch(client, message_id, card)
+        finally:
+            at_work[message_id] -= 1
+
+    monkeypatch.setattr(Feishu, "patch", slowly)
+    people = f'people = ["open_id:{APPROVER.open_id}", "open_id:{REQUESTER.open_id}"]'
+    async with feishu.service.policy(rules(approvers=f"{{{people}, threshold = 2}}")):
+        handle = await feishu.ask(tmp_path, "asks_in_vain")
+
+        async def both() -> list[dict[str, Any]] | None:
+            found = await feishu.chat.cards(handle.id)
+            return found if len(found) == 2 else None
+
+        cards = await until(both)
+        assert await feishu.click(handle, cards[0], who=APPROVER) == "accepted"
+        await waits.wait()
+        assert await feishu.click(handle, cards[0], who=REQUESTER) == "accepted"
+
+        workflow = feishu.service.client.get_workflow_handle(names.approval_workflow(handle.id))
+
+        async def runs_and_asks() -> bool:
+            happened = [each async for each in workflow.fetch_history_events()]
+            signals = [each.workflow_execution_signaled_event_attributes.signal_name for each in happened]
+            return names.ASKING in signals and any(each.HasField("timer_fired_event_attributes") for each in happened)
+
+        await until(runs_and_asks)
+        goes_on.set()
+        for card in cards:
+            await says(feishu, card, "waits for an answer")
+
+        async def all_said() -> bool:
+            kinds = [each async for each in workflow.fetch_history_events()]
+            said = [each.activity_task_scheduled_event_attributes.activity_type.name for each in kinds]
+            return said.count(names.SHOW) == 3 and not sum(at_work.values())
+
+        await until(all_said)
+        for card in cards:
+            assert "waits for an answer" in str((await revisions(feishu, card))[-1])
+        (tmp_path / "marks").touch()
+        assert (await handle.outcome()).status == "executed"
     assert most == 1
     assert await replays(feishu.service.client, handle)
 

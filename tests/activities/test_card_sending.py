@@ -14,9 +14,9 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from activities.cards import CardActivities
+from activities.cards import CardActivities, in_time
 from activities.feishu.client import Feishu
-from activities.feishu.errors import FeishuRefused
+from activities.feishu.errors import FeishuRefused, FeishuSilent, FeishuUnavailable
 from assent.content import Content
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.approvers import Approvers
@@ -202,6 +202,57 @@ async def test_a_card_that_was_followed_while_it_was_changed_says_so_again(
     assert not buttons((await sender.shown(first["message_id"]))["content"])
 
 
+async def test_that_newer_cards_follow_does_not_cover_the_end(
+    sender: CardSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = Approvers(kind=Approvers.Kind.PEOPLE, people=(BEN, CAT), threshold=2)
+    made = await sender.planned("covered", approvers=two)
+    first = await sender.deliver("covered", progress=Progress(approvers=two))
+    patch, waits, goes_on = Feishu.patch, asyncio.Event(), asyncio.Event()
+
+    async def held_up(client: Feishu, message_id: str, card: str) -> None:
+        if message_id == first["message_id"] and not waits.is_set():
+            waits.set()
+            await goes_on.wait()
+        await patch(client, message_id, card)
+
+    monkeypatch.setattr(Feishu, "patch", held_up)
+    newer = Progress(approvers=two, stage=2, stages=2)
+    following = asyncio.create_task(sender.deliver("covered", generation=2, progress=newer))
+    await waits.wait()
+    await sender.ended(made, judged=tuple(judged(who, made) for who in (BEN, CAT)), content="done")
+    assert "Executed" in await sender.text(first)
+    goes_on.set()
+    await following
+    assert "Executed" in await sender.text(first)
+
+
+async def test_a_card_that_could_not_be_told_that_newer_ones_follow_is_told_later(
+    sender: CardSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = Approvers(kind=Approvers.Kind.PEOPLE, people=(BEN, CAT), threshold=2)
+    await sender.planned("later", approvers=two)
+    first = await sender.deliver("later", progress=Progress(approvers=two))
+    newer = Progress(approvers=two, stage=2, stages=2)
+    patch = Feishu.patch
+
+    async def away(*_: object) -> None:
+        raise FeishuUnavailable("away")
+
+    monkeypatch.setattr(Feishu, "patch", away)
+    delivery = Delivery(approval_id="later", place=0, kind=CardKind.CALL, generation=2, progress=newer)
+    delivered = await sender.cards.deliver(delivery)
+    assert delivered.message_id
+    assert delivered.leaves_older
+    said = Revision(approval_id="later", progress=newer, generation=2)
+    with pytest.raises(ApplicationError):
+        await sender.cards.show(said)
+    monkeypatch.setattr(Feishu, "patch", patch)
+    await sender.cards.show(said)
+    assert not buttons((await sender.shown(first["message_id"]))["content"])
+    assert not (await sender.cards.deliver(delivery)).leaves_older
+
+
 async def test_a_card_that_nobody_can_change_any_more_holds_up_nothing_though_it_was_followed(
     sender: CardSender, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,6 +411,34 @@ async def test_a_try_has_ended_before_temporal_takes_it_for_lost(
     with pytest.raises(ApplicationError, match="did not answer in time"):
         await activity.run(sender.cards.show, Revision(approval_id="hanging", decided=judged(BEN, made)))
     assert left.is_set()
+
+
+@pytest.mark.parametrize(
+    ("limits", "is_enough"),
+    [
+        ({"start_to_close_timeout": timedelta(seconds=20)}, True),
+        ({"start_to_close_timeout": timedelta(seconds=20), "schedule_to_close_timeout": timedelta(seconds=31)}, False),
+        ({"schedule_to_close_timeout": timedelta(seconds=60)}, True),
+    ],
+)
+async def test_only_what_all_tries_have_together_is_spent_while_a_try_waits_for_a_worker(
+    limits: dict[str, Any], is_enough: bool
+) -> None:
+    now = datetime.now(UTC)
+    activity = ActivityEnvironment()
+    scheduled = replace(activity.info, scheduled_time=now - timedelta(seconds=30), started_time=now)
+    activity.info = replace(scheduled, **{"start_to_close_timeout": None, "schedule_to_close_timeout": None, **limits})
+
+    async def left() -> bool:
+        async with in_time():
+            await asyncio.sleep(1)
+        return True
+
+    if is_enough:
+        assert await activity.run(left)
+    else:
+        with pytest.raises(FeishuSilent):
+            await activity.run(left)
 
 
 async def test_a_card_is_sent_once_however_often_it_is_asked_for(sender: CardSender) -> None:

@@ -153,6 +153,32 @@ def test_what_the_cards_did_not_say_yet_they_are_to_say_in_the_next_run(at_noon:
     assert core.show(later, at_noon) is None  # what was shown late does not bring back what was before it
 
 
+@pytest.mark.parametrize("in_turn", [True, False])
+def test_what_happened_while_cards_were_sent_is_said_on_those_that_were_there_before(
+    at_noon: datetime, in_turn: bool
+) -> None:
+    """In the next run. Approvals that were planned before that was so have histories in which it is not."""
+    approval, _ = carded(at_noon)
+    approval = approval.model_copy(update={"plan": approval.plan.model_copy(update={"is_shown_in_turn": in_turn})})
+    approval = core.arrive(approval, CardKind.CALL, Delivered(message_id="om_1"), at_noon)
+    approval = core.decide(approval, decided(approval.plan, ANN, DecisionKind.APPROVE), at_noon)
+    approval, again = core.send(next_run(approval), at_noon)
+    assert len(again) == 2
+    for message_id in ("om_1", "om_2"):
+        approval = core.arrive(approval, CardKind.CALL, Delivered(message_id=message_id), at_noon)
+    assert (core.show(approval, at_noon) is not None) is in_turn
+
+
+def test_older_cards_that_could_not_be_changed_are_tried_again(at_noon: datetime) -> None:
+    approval, _ = carded(at_noon)
+    for message_id, left in (("om_1", True), ("om_2", False)):
+        assert core.show(approval, at_noon) is None
+        delivered = Delivered(message_id=message_id, leaves_older=left)
+        approval = core.arrive(approval, CardKind.CALL, delivered, at_noon)
+    assert core.show(next_run(approval), at_noon) == core.show(approval, at_noon) is not None
+    assert core.show(core.shown(approval, approval.news), at_noon) is None
+
+
 # A person who never stops
 
 

@@ -94,9 +94,9 @@ def test_a_verdict_that_changes_is_found_out() -> None:
 def test_a_card_that_a_former_run_left_half_sent_and_is_outdated_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     sending = Cards.sending
 
-    def as_they_were(self: Cards, places: int, renewal: int, news: int) -> Cards:
+    def as_they_were(self: Cards, places: int, renewal: int, news: int, **how: bool) -> Cards:
         known = self.model_copy(update={"renewal": renewal}) if self.was_interrupted else self
-        return sending(known, places, renewal, news)
+        return sending(known, places, renewal, news, **how)
 
     monkeypatch.setattr(Cards, "sending", as_they_were)
     with pytest.raises(Violation, match="is not of renewal"):

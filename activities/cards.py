@@ -87,6 +87,7 @@ class CardActivities:
         self.showings = Showings(ledger, wording, temporal_ui, builder)
         self._sending = Sending(ledger, feishu)
         self._brought: Memory[None] = Memory(_MOST_BROUGHT)
+        self._resisted: Memory[None] = Memory(_MOST_BROUGHT)
 
     @activity.defn(name=names.DELIVER)
     async def deliver(self, delivery: Delivery) -> Delivered:
@@ -136,10 +137,12 @@ class CardActivities:
         if record.outcome is None and revision.payload_sha256 not in (None, record.plan.payload_sha256):
             return  # newer cards show what an edit made of it
         card_state = CardState.of(revision)
+        step = _step()
+        cards = sorted(_cards(record), key=lambda each: f"{step} {each.message_id}" in self._resisted)
         with told():
             async with in_time():
                 await together(
-                    *(self._bring(record, each, card_state) for each in _cards(record)), self._notify(record)
+                    *(self._bring_in_time(record, each, card_state, step) for each in cards), self._notify(record)
                 )
 
     async def finish(self, approval_id: str) -> bool:
@@ -163,6 +166,14 @@ class CardActivities:
             return
         key = await self.feishu.upload(content.file.name, content.file.data)
         await self._sending.send(slot, address, "file", json.dumps({"file_key": key}), Shown.FINAL)
+
+    async def _bring_in_time(self, record: Record, message: Message, card_state: CardState, step: str) -> None:
+        """Bring one card to how the approval stands; the next try begins with those that had no turn in this one."""
+        try:
+            await self._bring(record, message, card_state)
+        except (FeishuUnavailable, asyncio.CancelledError):
+            self._resisted.keep(f"{step} {message.message_id}", None, 2 * _LONGEST_SILENCE)
+            raise
 
     async def _bring(self, record: Record, message: Message, card_state: CardState) -> None:
         """Bring one card to how the approval stands."""
@@ -212,7 +223,8 @@ class CardActivities:
         if refused.code != _TOO_OLD or message.slot.generation != newest or record.outcome is None:
             _log.warning("a card of approval %s stays as it is: %s", record.plan.approval_id, refused)
             return
-        slot = message.slot.model_copy(update={"generation": newest + 1})
+        tried = max(each.slot.generation for each in _cards(record) if each.slot.kind is message.slot.kind)
+        slot = message.slot.model_copy(update={"generation": tried + 1})
         try:
             await self.feishu.send(address_of(record, message), "interactive", content, uuid=slot.uuid)
         except FeishuRefused as again:
@@ -292,7 +304,7 @@ def _is_behind(record: Record, message: Message, card_state: CardState) -> bool:
         return False
     if card_state.is_pending:  # how far the approvers have come: on the newest cards of what they decide about now
         newest = _newest(record, _asks(record))
-        is_newest = message.slot.generation == newest and card_state.generation in (None, newest)
+        is_newest = message.slot.generation == newest and newest <= (card_state.generation or newest)
         return card_state.progress is not None and message.slot.kind is _asks(record) and is_newest
     if message.slot.kind is MessageKind.RESULT:
         return False
@@ -304,9 +316,9 @@ def _is_followed(record: Record, message: Message, card_state: CardState) -> boo
     if record.outcome is not None or not card_state.is_pending or card_state.progress is None:
         return False
     asks = _asks(record)
-    if message.slot.kind is not asks or message.shown is Shown.REPLACED:
+    if message.slot.kind is not asks or message.shown is Shown.REPLACED or not record.plan.is_shown_in_turn:
         return False
-    return message.slot.generation < _newest(record, asks) == card_state.generation
+    return message.slot.generation < _newest(record, asks) <= (card_state.generation or 0)
 
 
 def _asks(record: Record) -> MessageKind:
@@ -316,7 +328,10 @@ def _asks(record: Record) -> MessageKind:
 
 
 def _newest(record: Record, kind: MessageKind) -> int:
-    return max(each.slot.generation for each in _cards(record) if each.slot.kind is kind)
+    """The newest of them that are there: some are tried, and refused."""
+    return max(
+        (each.slot.generation for each in _cards(record) if each.slot.kind is kind and each.message_id), default=0
+    )
 
 
 def _file_of(slot: Slot) -> Slot:

@@ -68,7 +68,9 @@ class ApprovalWorkflow:
         self._sent: tuple[Delivered | None, ...] | None = None
         """What became of the cards that were sent together with the plan."""
         self._decided_at: datetime | None = None
-        """When somebody last decided; a time that history tells, unlike `workflow.now()` right after a local step."""
+        """When somebody last decided, if history tells it: it does not where a local step came right after that."""
+        self._is_agreed = False
+        """Whether all have decided who had to."""
         self._is_running = False
         """Whether its call was begun, and what became of it is not known yet."""
         self._bundle = BundleMember(asked.request.bundle_id, card=self._shared_card, is_gone=self._on_bundle_gone)
@@ -158,7 +160,7 @@ class ApprovalWorkflow:
 
     async def _agreed(self, approval: OpenApproval, deliveries: Deliveries) -> bool:
         """Whether enough people agree, or nobody needs to; waits for a decision, a withdrawal or the deadline."""
-        since = workflow.info().start_time
+        since = workflow.info().workflow_start_time
         await deliveries.send_first(since, self._sent)
         waiting = Waiting(approval, deliveries, self._continue_as_new, self._describe, since=since)
         while not approval.plan.asks_nobody:
@@ -173,6 +175,7 @@ class ApprovalWorkflow:
             if not gone:
                 break
             approval.becomes(core.strike, gone, workflow.now())
+        self._is_agreed = True
         if not approval.plan.is_shown_in_turn:
             self._decided_at = workflow.now()
         deliveries.stop()
@@ -184,6 +187,8 @@ class ApprovalWorkflow:
         if (remembering := core.to_remember(state, workflow.now())) is not None:
             with contextlib.suppress(FailureError):
                 await take(REMEMBER, remembering, LOCAL, within=SOON)
+            if state.plan.is_shown_in_turn:
+                self._decided_at = None
 
     async def _made(self, approval: OpenApproval, deliveries: Deliveries) -> Outcome:
         """Have the call made; its outcome, but for what of it a person looks at before anybody hears of it."""
@@ -210,7 +215,7 @@ class ApprovalWorkflow:
         if found.kind is ReportKind.UNKNOWN:
             await self._freeze(approval, found, probes)
         self._is_running = False
-        since = self._decided_at or workflow.info().start_time
+        since = self._decided_at or workflow.info().workflow_start_time
         if listing is not None and workflow.now() - since >= _SOON_NOTICEABLE:
             listing.cancel()
         if found.sealed:
@@ -357,7 +362,7 @@ class ApprovalWorkflow:
 
     @workflow.signal(name=names.DECIDE, description="Approve or reject; docs/operations.md has the form.")
     def _on_decide(self, *said: Any) -> None:
-        if not self._is_running:
+        if not self._is_agreed:
             self._decided_at = workflow.now()
         self._hears(core.decide, read(Decision, said))
 

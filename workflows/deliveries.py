@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -117,12 +118,10 @@ class Deliveries:
         """However long Feishu takes, until there is something newer to show; never while an older try goes on."""
         kind = ActivityCancellationType
         given_up = kind.WAIT_CANCELLATION_COMPLETED if self._gives_up else kind.TRY_CANCEL
-        try:
+        with suppress(FailureError):
             await take(SHOW, revision, OUTBOUND, given_up=given_up)
-        except FailureError:
-            if self._is_outdated:
-                return
-        self._approval.becomes(core.shown, self._news)
+        if not self._is_outdated:
+            self._approval.becomes(core.shown, self._news)
 
     def _is_shown(self, _: asyncio.Task[None]) -> None:
         self._showing = None

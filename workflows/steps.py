@@ -45,7 +45,8 @@ class Where(Enum):
     """Only where nothing goes on beside it: before the wait for people, and after it. Where a query splits the task
     just as a local step ends, what runs beside it is in history with the one task, and what the step's answer did to
     that with the next; a replay sees both in one, and no longer fits the history. For the same reason nothing is
-    decided by `workflow.now()` right after it."""
+    decided by `workflow.now()` right after it; nor right before it, or by `workflow.info().start_time`, where it may
+    take so long that the task is begun again meanwhile: a replay begins with the last of those tasks."""
     HERE = "on our own queue: in history before its effect is seen"
     OUTBOUND = "on the queue of what waits for Feishu or an agent, where it holds up nobody but its like"
 

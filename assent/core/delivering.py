@@ -114,7 +114,8 @@ def wakes_at(approval: Planned, now: datetime) -> datetime:
 def arrive(approval: Planned, kind: CardKind, delivered: Delivered, now: datetime) -> Planned:
     """One card is there, or never will be; a click on it may have come before."""
     refused = delivered.refused[:500] if delivered.refused else None
-    cards = _cards_of(approval, kind).arrived(delivered.message_id, refused, now, leaves_older=delivered.leaves_older)
+    leaves_older = delivered.leaves_older and approval.plan.is_shown_in_turn
+    cards = _cards_of(approval, kind).arrived(delivered.message_id, refused, now, leaves_older=leaves_older)
     others = newest((*approval.other_messages, *delivered.shared))
     approval = _with_cards(approval, kind, cards).model_copy(update={"other_messages": others})
     if not cards.on_their_way:

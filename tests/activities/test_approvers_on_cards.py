@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.api.history.v1 import HistoryEvent
 
 from activities.feishu.client import Feishu
+from activities.feishu.errors import FeishuSilent
 from assent import ApprovalHandle, Identity, names
 from assent.types import State
 from ledger import MessageKind
@@ -238,6 +240,83 @@ async def test_a_card_of_a_stage_that_is_over_loses_its_buttons_once_feishu_lets
     assert await replays(feishu.service.client, handle)
 
 
+def two_of(*people: Identity, **more: str) -> str:
+    named = ", ".join(f'"open_id:{person.open_id}"' for person in people)
+    return rules(approvers=f"{{people = [{named}], threshold = 2}}", ttl="'60s'", **more)
+
+
+async def audited(feishu: FeishuService, handle: ApprovalHandle, event: str) -> None:
+    """Wait until the audit has this."""
+
+    async def there() -> bool:
+        return event in await feishu.service.events(handle.id)
+
+    await until(there)
+
+
+async def test_a_reminder_that_feishu_refuses_leaves_the_card_that_is_there_to_be_clicked(
+    feishu: FeishuService, tmp_path: Path
+) -> None:
+    async with feishu.service.policy(two_of(APPROVER, OPERATOR, remind_after="0.05")):
+        handle = await feishu.ask(tmp_path, chat_id=TEAM)
+        card = await feishu.chat.card(handle.id)
+        await feishu.chat.misbehave({"on": "send", "kind": "code", "code": 230035})
+        await audited(feishu, handle, "remind")
+
+        workflow = feishu.service.client.get_workflow_handle(names.approval_workflow(handle.id))
+
+        async def is_refused() -> bool:
+            happened = [each async for each in workflow.fetch_history_events()]
+            sent = {each.event_id for each in happened if _scheduled(each) == names.DELIVER}
+            return any(each.activity_task_completed_event_attributes.scheduled_event_id in sent for each in happened)
+
+        await until(is_refused)
+        assert await feishu.click(handle, card, who=APPROVER) == "accepted"
+        await says(feishu, card, "1 of 2")
+        assert not await has_no_buttons(feishu, card)
+        assert await feishu.click(handle, card, who=OPERATOR) == "accepted"
+        assert (await handle.outcome()).status == "executed"
+
+
+async def test_a_card_that_was_busy_when_it_was_followed_loses_its_buttons(
+    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was just being said on it how far the approvers had come, for a long time."""
+    patch, began, goes_on = Feishu.patch, asyncio.Event(), asyncio.Event()
+    async with feishu.service.policy(two_of(APPROVER, OPERATOR, remind_after="0.08")):
+        handle = await feishu.ask(tmp_path)
+
+        async def there(count: int) -> list[dict[str, Any]] | None:
+            found = await feishu.chat.cards(handle.id)
+            return found if len(found) == count else None
+
+        former = await until(lambda: there(2))
+        refused = asyncio.Event()
+
+        async def slowly(client: Feishu, message_id: str, card: str) -> None:
+            if message_id == former[0]["message_id"] and not goes_on.is_set():
+                if began.is_set():
+                    refused.set()
+                    raise FeishuSilent("one at a time")  # as the breaker says while a card is being patched
+                began.set()
+                await goes_on.wait()
+            await patch(client, message_id, card)
+
+        monkeypatch.setattr(Feishu, "patch", slowly)
+        assert await feishu.click(handle, former[1], who=APPROVER) == "accepted"
+        await refused.wait()  # the reminder's cards are there, and the busy one could not be told
+        goes_on.set()
+        for card in former:
+            await until(lambda card=card: has_no_buttons(feishu, card))  # type: ignore[misc]
+        await handle.cancel()
+        assert (await handle.outcome()).status == "cancelled"
+    assert await replays(feishu.service.client, handle)
+
+
+def _scheduled(event: HistoryEvent) -> str:
+    return event.activity_task_scheduled_event_attributes.activity_type.name
+
+
 async def has_no_buttons(feishu: FeishuService, card: dict[str, Any]) -> bool:
     return not buttons((await revisions(feishu, card))[-1])
 
@@ -266,9 +345,8 @@ async def test_what_is_said_of_a_running_call_is_said_in_turn(
     workflow = feishu.service.client.get_workflow_handle(names.approval_workflow(handle.id))
 
     async def said_both() -> bool:
-        done = [each async for each in workflow.fetch_history_events()]
-        started = [each.activity_task_scheduled_event_attributes.activity_type.name for each in done]
-        return started.count(names.SHOW) == 2
+        said = [_scheduled(each) async for each in workflow.fetch_history_events()]
+        return said.count(names.SHOW) == 2
 
     await until(said_both)
     await says(feishu, card, "waits for an answer")
@@ -325,8 +403,7 @@ async def test_of_several_things_that_wait_to_be_said_of_a_running_call_one_is_s
             await says(feishu, card, "waits for an answer")
 
         async def all_said() -> bool:
-            kinds = [each async for each in workflow.fetch_history_events()]
-            said = [each.activity_task_scheduled_event_attributes.activity_type.name for each in kinds]
+            said = [_scheduled(each) async for each in workflow.fetch_history_events()]
             return said.count(names.SHOW) == 3 and not sum(at_work.values())
 
         await until(all_said)

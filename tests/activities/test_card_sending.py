@@ -75,6 +75,7 @@ class CardSender:
                 "sensitive": (),
                 "deadline": NOW + timedelta(minutes=15),
                 "asked_at": NOW,
+                "is_shown_in_turn": True,
                 **fields,
             },
         )
@@ -200,6 +201,55 @@ async def test_a_card_that_was_followed_while_it_was_changed_says_so_again(
     await showing
     assert "further down" in await sender.text(first)
     assert not buttons((await sender.shown(first["message_id"]))["content"])
+
+
+async def test_where_newer_cards_cannot_be_sent_the_older_ones_go_on_saying_how_it_stands(
+    sender: CardSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = await sender.planned("unsent", {"note": "x" * 60_000})
+    first = await sender.deliver("unsent")
+
+    async def refuse(*_: object) -> str:
+        raise FeishuRefused(230027, "no")
+
+    monkeypatch.setattr(Feishu, "upload", refuse)
+    refused = await sender.cards.deliver(
+        Delivery(approval_id="unsent", place=0, kind=CardKind.CALL, generation=2, reminder=True)
+    )
+    assert refused.refused
+    said = Progress(approvers=made.approvers, approvals=(judged(CAT, made),), approved=1)
+    await sender.cards.show(Revision(approval_id="unsent", progress=said, generation=2))
+    now = await sender.shown(first["message_id"])
+    assert len(now["revisions"]) == 2
+    assert buttons(now["content"])
+
+
+async def test_however_many_cards_resist_the_others_have_their_turn(
+    sender: CardSender, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the next try, where one has no time for them all."""
+    sick, well = 18, 2
+    addresses = (Address(kind=AddressKind.CHAT_ID, id="oc_team"),) * (sick + well)
+    made = await sender.planned("many", addresses=addresses)
+    sent = [(await sender.deliver("many", place=place))["message_id"] for place in range(sick + well)]
+    patch, told = Feishu.patch, list[str]()
+
+    async def patched(client: Feishu, message_id: str, card: str) -> None:
+        if message_id in sent[:sick]:
+            await asyncio.sleep(0.3)
+            raise FeishuSilent("nobody there")
+        await patch(client, message_id, card)
+        told.append(message_id)
+
+    monkeypatch.setattr(Feishu, "patch", patched)
+    activity = ActivityEnvironment()
+    activity.info = replace(activity.info, start_to_close_timeout=timedelta(seconds=1.05))  # for two rounds of eight
+    approvals = (judged(CAT, made),)
+    said = Revision(approval_id="many", generation=1, progress=Progress(approvers=made.approvers, approvals=approvals))
+    for _ in range(2):
+        with pytest.raises(ApplicationError):
+            await activity.run(sender.cards.show, said)
+    assert told == sent[sick:]
 
 
 async def test_that_newer_cards_follow_does_not_cover_the_end(

@@ -171,6 +171,7 @@ def test_what_happened_while_cards_were_sent_is_said_on_those_that_were_there_be
 
 def test_older_cards_that_could_not_be_changed_are_tried_again(at_noon: datetime) -> None:
     approval, _ = carded(at_noon)
+    approval = approval.model_copy(update={"plan": approval.plan.model_copy(update={"is_shown_in_turn": True})})
     for message_id, left in (("om_1", True), ("om_2", False)):
         assert core.show(approval, at_noon) is None
         delivered = Delivered(message_id=message_id, leaves_older=left)

@@ -312,10 +312,10 @@ async def test_a_click_is_counted_and_answered_also_after_a_lost_connection(town
 
     asked = await town.service.gate.request("mark", {"path": str(tmp_path / "marks")}, requester=REQUESTER)
     card = await town.chat.card(asked.id)
-    outsider = await town.chat.click(card, "approve", OUTSIDER)
-    assert outsider["toast"]["type"] == "error"
+    assert Told(await town.chat.click(card, "approve", OUTSIDER)).was("forbidden", "error"), running.said()
     assert Told(await town.chat.click(card, "approve")).was("approved", "success"), running.said()
-    assert (await asked.outcome()).status == "executed"
+    outcome = await asked.outcome()
+    assert (outcome.status, [each.open_id for each in outcome.approved_by]) == ("executed", [REQUESTER.open_id])
     await town.chat.final(asked.id)
 
     await town.drop()

@@ -136,6 +136,28 @@ async def test_reminders_that_come_due_between_refusals_and_questions_replay(
     feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow(monkeypatch, Ledger, "append")
+    async with feishu.service.policy(REMINDING):
+        await clicked_until_others_are_called(feishu, tmp_path)
+
+
+async def test_a_reminder_that_came_due_while_the_plan_was_made_replays(
+    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer than a workflow's task lasts: a replay begins with another task than the approval did."""
+    register = Ledger.register
+
+    async def late(ledger: Ledger, *given: Any, **more: Any) -> Any:
+        prepared = await register(ledger, *given, **more)
+        await asyncio.sleep(8.5)  # of a task's ten seconds, a worker lets eight pass
+        return prepared
+
+    monkeypatch.setattr(Ledger, "register", late)
+    async with feishu.service.policy(REMINDING):
+        await clicked_until_others_are_called(feishu, tmp_path)
+
+
+async def clicked_until_others_are_called(feishu: FeishuService, tmp_path: Path) -> None:
+    """Somebody who may not decide does not stop, while many ask how it stands."""
 
     async def clicked(handle: ApprovalHandle) -> None:
         seen = (await handle.state()).payload_sha256
@@ -146,7 +168,6 @@ async def test_reminders_that_come_due_between_refusals_and_questions_replay(
             assert (await handle.outcome()).status == "cancelled"
         assert await replays(feishu.service.client, handle)
 
-    async with feishu.service.policy(REMINDING):
-        ttl = timedelta(minutes=1)
-        handles = [await feishu.ask(tmp_path, "mark", requester=REQUESTER, ttl=ttl) for _ in range(2)]
-        await asyncio.gather(*(clicked(each) for each in handles))
+    ttl = timedelta(minutes=1)
+    handles = [await feishu.ask(tmp_path, "mark", requester=REQUESTER, ttl=ttl) for _ in range(2)]
+    await asyncio.gather(*(clicked(each) for each in handles))

@@ -107,6 +107,7 @@ def _of_workflow() -> SimpleNamespace:
         return SimpleNamespace(
             is_continue_as_new_suggested=lambda: run.is_long,
             start_time=run.start_time,
+            workflow_start_time=run.start_time,
             workflow_id=run.id,
             run_id=run.run_id,
         )

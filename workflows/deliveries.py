@@ -55,8 +55,8 @@ class Deliveries:
     def are_due(self, now: datetime) -> bool:
         """Whether the cards lag behind, and nobody is about to change that."""
         state = self._approval.state
-        is_newest = self._is_outdated or self._news == state.news
-        is_changing = self._showing is not None and (is_newest or not self._gives_up)
+        is_left_alone = self._is_outdated or self._news == state.news or not self._gives_up
+        is_changing = self._showing is not None and is_left_alone
         return not is_changing and core.is_behind(state, now)
 
     def start_what_is_due(self, now: datetime) -> None:
@@ -194,8 +194,9 @@ class Deliveries:
         self._is_telling = True
         try:
             progress = state.panel.progress(state.plan, state.notes.judged)
-            said = Revision(approval_id=state.plan.approval_id, decided=state.accepted, progress=progress)
-            await try_to(SHOW, said.model_copy(update={"asking": asking}))
+            approval_id = state.plan.approval_id
+            said = Revision(approval_id=approval_id, decided=state.accepted, progress=progress, asking=asking)
+            await try_to(SHOW, said)
         finally:
             self._is_telling = False
 

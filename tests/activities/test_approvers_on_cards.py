@@ -60,6 +60,16 @@ async def card_with(feishu: FeishuService, handle: ApprovalHandle, *words: str, 
     return await until(there)
 
 
+async def all_cards(feishu: FeishuService, handle: ApprovalHandle, count: int) -> list[dict[str, Any]]:
+    """All cards of the call, once there are so many."""
+
+    async def there() -> list[dict[str, Any]] | None:
+        found = await feishu.chat.cards(handle.id)
+        return found if len(found) == count else None
+
+    return await until(there)
+
+
 async def revisions(feishu: FeishuService, card: dict[str, Any]) -> list[Any]:
     """Every version of a card, in order."""
     answer = await feishu.chat.http.get(f"/api/messages/{card['message_id']}")
@@ -117,12 +127,7 @@ async def test_a_card_that_cannot_be_changed_keeps_no_other_from_saying_how_far_
     people = ", ".join(f'"open_id:{person.open_id}"' for person in three)
     async with feishu.service.policy(rules(approvers=f"{{people = [{people}], threshold = 3}}")):
         handle = await feishu.ask(tmp_path)
-
-        async def all_there() -> list[dict[str, Any]] | None:
-            found = await feishu.chat.cards(handle.id)
-            return found if len(found) == len(three) else None
-
-        sick, *healthy = await until(all_there)
+        sick, *healthy = await all_cards(feishu, handle, len(three))
         failing = {"on": "patch", "kind": "5xx", "match": {"message_id": sick["message_id"]}}
         await feishu.chat.misbehave(failing)
 
@@ -193,16 +198,11 @@ async def test_how_far_one_stage_had_come_does_not_cover_that_the_next_one_is_as
     second = f'{{people = ["open_id:{OPERATOR.open_id}"]}}'
     async with feishu.service.policy(rules(approvers=f"[{first}, {second}]")):
         handle = await feishu.ask(tmp_path)
-
-        async def there(count: int) -> list[dict[str, Any]] | None:
-            found = await feishu.chat.cards(handle.id)
-            return found if len(found) == count else None
-
-        former = await until(lambda: there(2))
+        former = await all_cards(feishu, handle, 2)
         assert await feishu.click(handle, former[0], who=APPROVER) == "accepted"
         await held.wait()
         assert await feishu.click(handle, former[0], who=REQUESTER) == "accepted"
-        *_, newest = await until(lambda: there(3))
+        *_, newest = await all_cards(feishu, handle, 3)
         released.set()
         for card in former:
             await until(lambda card=card: has_no_buttons(feishu, card))  # type: ignore[misc]
@@ -220,17 +220,12 @@ async def test_a_card_of_a_stage_that_is_over_loses_its_buttons_once_feishu_lets
     second = f'{{people = ["open_id:{OPERATOR.open_id}"]}}'
     async with feishu.service.policy(rules(approvers=f"[{first}, {second}]")):
         handle = await feishu.ask(tmp_path)
-
-        async def there(count: int) -> list[dict[str, Any]] | None:
-            found = await feishu.chat.cards(handle.id)
-            return found if len(found) == count else None
-
-        sick, healthy = await until(lambda: there(2))
+        sick, healthy = await all_cards(feishu, handle, 2)
         await feishu.chat.misbehave({"on": "patch", "kind": "5xx", "match": {"message_id": sick["message_id"]}})
         assert await feishu.click(handle, healthy, who=APPROVER) == "accepted"
         await says(feishu, healthy, "1 of 2")
         assert await feishu.click(handle, healthy, who=REQUESTER) == "accepted"
-        await until(lambda: there(3))
+        await all_cards(feishu, handle, 3)
         await until(lambda: has_no_buttons(feishu, healthy))
         assert not await has_no_buttons(feishu, sick)
         await feishu.chat.behave()
@@ -285,12 +280,7 @@ async def test_a_card_that_was_busy_when_it_was_followed_loses_its_buttons(
     patch, began, goes_on = Feishu.patch, asyncio.Event(), asyncio.Event()
     async with feishu.service.policy(two_of(APPROVER, OPERATOR, remind_after="0.08")):
         handle = await feishu.ask(tmp_path)
-
-        async def there(count: int) -> list[dict[str, Any]] | None:
-            found = await feishu.chat.cards(handle.id)
-            return found if len(found) == count else None
-
-        former = await until(lambda: there(2))
+        former = await all_cards(feishu, handle, 2)
         refused = asyncio.Event()
 
         async def slowly(client: Feishu, message_id: str, card: str) -> None:
@@ -380,12 +370,7 @@ async def test_of_several_things_that_wait_to_be_said_of_a_running_call_one_is_s
     people = f'people = ["open_id:{APPROVER.open_id}", "open_id:{REQUESTER.open_id}"]'
     async with feishu.service.policy(rules(approvers=f"{{{people}, threshold = 2}}")):
         handle = await feishu.ask(tmp_path, "asks_in_vain")
-
-        async def both() -> list[dict[str, Any]] | None:
-            found = await feishu.chat.cards(handle.id)
-            return found if len(found) == 2 else None
-
-        cards = await until(both)
+        cards = await all_cards(feishu, handle, 2)
         assert await feishu.click(handle, cards[0], who=APPROVER) == "accepted"
         await waits.wait()
         assert await feishu.click(handle, cards[0], who=REQUESTER) == "accepted"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Annotated, Any
 
@@ -30,12 +29,12 @@ from assent.contracts.runs import (
 )
 from assent.contracts.signals import Withdrawal
 from assent.contracts.values import Surface
-from assent.errors import InteractionRefused
+from assent.errors import InteractionRefused, Unavailable
 from workers.api_context import ApiContext, ask_question, in_time, refuse_asking
 from workers.problems import documented
 from workers.tokens import Agent
 
-_SEEN_WITHIN = 5.0
+_ON_RECORD_WITHIN = timedelta(seconds=5)
 _PAUSE = 0.05
 ASKED: dict[int | str, dict[str, Any]] = {
     201: {"description": "A person is asked."},
@@ -80,7 +79,11 @@ async def ask(
     except ValidationError as error:
         raise invalid(error) from None
     is_new = await ask_question(context, agent, request)
-    return await look(context, run.question_id), is_new
+    found = await in_time(context, _on_record(context, run.question_id), _ON_RECORD_WITHIN.total_seconds())
+    if found is None:
+        again = f"send the same again, with interaction_request_id={run.interaction_request_id!r}"
+        raise Unavailable(f"it is asked, and not yet on record: {again}, to learn how it stands.")
+    return found, is_new
 
 
 async def look(context: ApiContext, question_id: str, wait: float = 0) -> Interaction:
@@ -94,18 +97,15 @@ async def look(context: ApiContext, question_id: str, wait: float = 0) -> Intera
             await asyncio.sleep(_PAUSE * 6)
 
     found = await in_time(context, news(), wait) if wait else None
-    found = found or await until_there(lambda: _seen(context, question_id))
+    found = found or await _seen(context, question_id)
     if found is None:
         raise InteractionRefused(Code.INTERACTION_NOT_FOUND, question_id)
     return found
 
 
-async def until_there(look: Callable[[], Awaitable[Interaction | None]]) -> Interaction | None:
-    """What was just asked, once the ledger has it."""
-    give_up = asyncio.get_running_loop().time() + _SEEN_WITHIN
+async def _on_record(context: ApiContext, question_id: str) -> Interaction:
     while True:
-        found = await look()
-        if found is not None or asyncio.get_running_loop().time() > give_up:
+        if (found := await _seen(context, question_id)) is not None:
             return found
         await asyncio.sleep(_PAUSE)
 

@@ -19,7 +19,7 @@ from assent.temporal import questions as temporal_questions
 from assent.temporal import reviews as temporal_reviews
 from assent.temporal import talking
 from workers import api_context as desk
-from workers import approvals_api, private_messages, questions_api
+from workers import approvals_api, interactions, private_messages, questions_api
 from workflows import bundle
 
 PATIENCE = timedelta(minutes=2)
@@ -51,6 +51,7 @@ def be_patient() -> None:
         (approvals_api, "STATE_WITHIN"),
         (approvals_api, "_ANSWER_WITHIN"),
         (approvals_api, "_TAKEN_WITHIN"),
+        (interactions, "_ON_RECORD_WITHIN"),
         (private_messages, "_HEARD_WITHIN"),
         (bundle, "GATHERING"),
         (bundle, "SOON"),

@@ -95,10 +95,13 @@ async def approve(handle: ApprovalHandle) -> None:
 
 
 async def answer_all(service: Service, question: str, says: Callable[[str], str]) -> None:
-    """Answer whatever is asked, as often as it takes to be heard: it counts once."""
+    """Answer whatever is asked with a card, as often as it takes to be heard: it counts once."""
     while True:
         try:
             async for line in service.gate.questions(status="pending"):
+                known = await service.ledger.question_record(line.question_id)
+                if known is None or not any(card.message_id for card in known.messages):
+                    continue  # as fast as no person is, and then there never is one
                 asked = service.gate.question(line.question_id)
                 sha256 = (await asked.state()).questions_sha256
                 said = {question: says(line.question_id)}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from assent import ApprovalHandle, names
 from assent.api.problems import Code
 from assent.contracts.questions import Question, QuestionKind, QuestionRequest
 from assent.contracts.runs import AnswerType, AskingRun, RunHolder, RunNews, RunStart
+from assent.temporal import questions as temporal_questions
 from assent.temporal.questions import TemporalQuestions
 from assent.temporal.runs import tell_run
 from assent.temporal.talking import Talking
@@ -28,6 +31,8 @@ from tests.support.programs import MANY, PROMPTS, lines, script
 from tests.support.simulated_feishu import served
 from tests.support.waiting import until
 from tests.support.web import Web, is_problem
+from workers import interactions
+from workers.approvals import approvals_worker
 
 ONE = ["open_id:ou_me"]
 AGENTS: dict[str, dict[str, Any]] = {
@@ -209,6 +214,29 @@ async def test_a_host_asks_and_another_token_hands_in_the_answer(web: Web) -> No
         assert (taken["status"], taken["written_bytes"]) == ("ACCEPTED", 5)
         seen = (await http.get("/internal/interactions/ir", params={"run_id": run_id})).json()
         assert (seen["status"], seen["answer"]["answer_value"]) == ("RESOLVED", "blue")
+
+
+async def test_what_is_asked_while_nobody_works_is_never_called_not_found(
+    tmp_path: Path, temporal_address: str, namespaces: Iterator[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever named no id is told the one that it was asked under: sent again with it, nobody is asked twice."""
+    run_id = uuid.uuid4().hex
+    client = await servers.connect(temporal_address, next(namespaces))
+    async with AsyncExitStack() as stack:
+        url = await new_database("sqlite", tmp_path)
+        web = Web(await open_service(stack, client, url, workers=False), tmp_path, AGENTS)
+        with monkeypatch.context() as hasty:
+            hasty.setattr(interactions, "_ON_RECORD_WITHIN", timedelta(milliseconds=200))
+            hasty.setattr(temporal_questions, "_PREPARED_WITHIN", timedelta(milliseconds=200))
+            unseen = await hosted(web, run_id, None)
+        assert is_problem(unseen, 503, "unavailable"), unseen.text
+        (request_id,) = re.findall(r"interaction_request_id='(\w+)'", unseen.json()["detail"])
+        await stack.enter_async_context(approvals_worker(client, web.service.ledger, web.service.settings, None))
+        found = await hosted(web, run_id, request_id)
+        assert (found.status_code, found.json()["status"]) == (200, "PENDING"), found.text
+        async with web.http("host") as http:
+            asked = (await http.get("/internal/interactions", params={"run_id": run_id})).json()["interactions"]
+            assert [each["interaction_request_id"] for each in asked] == [request_id]
 
 
 async def test_an_interaction_is_withdrawn_or_expires_and_then_takes_nothing(web: Web) -> None:

@@ -81,8 +81,8 @@ async def ask(
     is_new = await ask_question(context, agent, request)
     found = await in_time(context, _on_record(context, run.question_id), _ON_RECORD_WITHIN.total_seconds())
     if found is None:
-        again = f"send the same again, with interaction_request_id={run.interaction_request_id!r}"
-        raise Unavailable(f"it is asked, and not yet on record: {again}, to learn how it stands.")
+        known_as = f"interaction_request_id={run.interaction_request_id!r}"
+        raise Unavailable(f"it is asked, and not yet on record: send the same again, with {known_as}")
     return found, is_new
 
 

@@ -267,6 +267,7 @@ _ELSEWHERE = frozenset(
         "what awaits me",
         "the review was ended before everybody was told what was settled",
         # A request that nobody is asked about: only the agent hears why.
+        "it is asked, and not yet on record: send the same again, with 42",
         "callback_url: this service announces nothing; set ASSENT_CALLBACK_SECRET",
         "chat_id: this service sends no cards; set ASSENT_FEISHU_APP_ID",
         "reply_to: this token may ask in certain chats alone; say in chat_id which one it is",

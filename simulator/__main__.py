@@ -13,6 +13,8 @@ import uvicorn
 from simulator import BadSettings, Settings, Simulator, create_app
 
 HOST = "127.0.0.1"
+_KEPT_OPEN = 75
+"""Seconds that a connection waits for the next request: longer than clients do, who would lose what is on its way."""
 
 
 class _Server(uvicorn.Server):
@@ -35,7 +37,9 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     app = create_app(settings)
-    config = uvicorn.Config(app, access_log=False, log_level="warning", timeout_graceful_shutdown=3)
+    config = uvicorn.Config(
+        app, access_log=False, log_level="warning", timeout_keep_alive=_KEPT_OPEN, timeout_graceful_shutdown=3
+    )
     print(f"The simulated Feishu is served at http://{HOST}:{listening.getsockname()[1]}", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
         _Server(config, app.state.simulator).run(sockets=[listening])

@@ -21,6 +21,10 @@ from fastapi import FastAPI, Request, Response
 
 from simulator import Settings, Simulator, create_app
 
+_KEPT_OPEN = 75
+"""Seconds that a connection waits for the next request. Closed just as one is on its way, it would be lost: httpx gives
+a connection up after five."""
+
 
 class _Server(uvicorn.Server):
     """A server inside a test leaves the signals to the test."""
@@ -37,7 +41,10 @@ async def served(app: FastAPI, port: int = 0) -> AsyncIterator[str]:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
-        server = _Server(uvicorn.Config(app, log_level="critical", access_log=False, timeout_graceful_shutdown=1))
+        config = uvicorn.Config(
+            app, log_level="critical", access_log=False, timeout_keep_alive=_KEPT_OPEN, timeout_graceful_shutdown=1
+        )
+        server = _Server(config)
         running = asyncio.create_task(server.serve(sockets=[listening]))
         while True:
             if server.started:

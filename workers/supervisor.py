@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 _LEAVE_WITHIN = 10.0
@@ -39,7 +40,7 @@ class Part:
                 stderr=subprocess.STDOUT,
                 env=environment,
                 process_group=0,
-                preexec_fn=_die_with_parent if _prctl else None,
+                preexec_fn=partial(_die_with, os.getpid()) if _prctl else None,
             )
 
     @property
@@ -134,10 +135,15 @@ class Supervisor:
                 part.kill()
 
 
-def _die_with_parent() -> None:
-    """If we are killed without a chance to stop our children, the kernel does it."""
+def _die_with(parent: int) -> None:
+    """If we are killed without a chance to stop our children, the kernel does it.
+
+    It tells nobody of a parent that was killed before it was asked to.
+    """
     assert _prctl is not None
     _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def near(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shlex
@@ -23,7 +24,7 @@ from click.testing import CliRunner
 from assent import Assent, Identity
 from assent.cli.main import cli
 from tests.support import servers
-from tests.support.environment import worker_environment
+from tests.support.environment import ROOT, worker_environment
 from tests.support.feishu_service import buttons
 from workers import api, webhook
 from workers.dev import Installation
@@ -99,7 +100,14 @@ def eventually(holds: Callable[[], bool], seconds: float = 300) -> None:
 
 
 def all_gone(family: list[psutil.Process]) -> bool:
-    return not any(member.is_running() and member.status() != psutil.STATUS_ZOMBIE for member in family)
+    return all(map(is_gone, family))
+
+
+def is_gone(member: psutil.Process) -> bool:
+    try:
+        return not member.is_running() or member.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # just now
+        return True
 
 
 @pytest.fixture
@@ -197,6 +205,43 @@ def test_ctrl_c_and_even_a_kill_while_it_starts_leave_nothing_behind(dev: Dev) -
         dev.process.send_signal(stop)
         assert dev.process.wait(300) == (-9 if stop is signal.SIGKILL else 0), dev.said
         eventually(lambda family=family: all_gone(family))  # type: ignore[misc]
+
+
+_KILLED_WHILE_IT_STARTS_A_PART = """
+import os, signal, sys, time
+from pathlib import Path
+from workers import supervisor
+
+tie, here, directory = supervisor._prctl, os.getpid(), Path(sys.argv[1])
+
+
+def tie_too_late(*how):
+    (directory / "part").write_text(str(os.getpid()))
+    os.kill(here, signal.SIGKILL)
+    while os.getppid() == here:
+        time.sleep(0.01)
+    tie(*how)
+
+
+supervisor._prctl = tie_too_late
+supervisor.Part("sleeper", ["sleep", "3600"], directory, os.environ)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
+def test_a_part_leaves_that_is_started_just_when_all_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _KILLED_WHILE_IT_STARTS_A_PART, str(tmp_path)]
+    assert subprocess.run(command, env=worker_environment(), cwd=ROOT, timeout=300).returncode == -signal.SIGKILL
+    written = tmp_path / "part"
+    eventually(lambda: written.exists() and bool(written.read_text()))
+    pid = int(written.read_text())
+    part = [psutil.Process(pid)] if psutil.pid_exists(pid) else []
+    try:
+        eventually(lambda: all_gone(part), seconds=30)
+    finally:
+        for left in part:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                left.kill()
 
 
 def test_busy_port_is_named_with_the_way_out(dev: Dev) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import ctypes
 import gc
 import inspect
+import os
 import pickle
 import signal
 import sys
@@ -17,7 +18,7 @@ import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from functools import cache
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any
 
 
@@ -44,6 +45,9 @@ def _leave_with_the_asking_process() -> None:
     """However that one ends. Elsewhere than on Linux, only if it ends well."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        asking = parent_process()
+        if asking is None or os.getppid() != asking.pid:  # it ended before that
+            os._exit(1)
 
 
 _PR_SET_PDEATHSIG = 1

@@ -26,7 +26,7 @@ from assent.contracts.release import Release
 from assent.contracts.status import Status
 from assent.errors import InvalidRequest
 from assent.settings import Settings
-from ledger import Ledger
+from ledger import Ledger, Record
 
 _CHANGEABLE = timedelta(days=14)
 """How long Feishu lets a card be changed."""
@@ -54,8 +54,9 @@ class ApprovalActivities:
             return prepared
         deliveries = core.first_cards(preparation.request, prepared.plan, preparation.now)
         until = began + within.total_seconds()
+        record = Record.of_new(prepared.plan) if prepared.is_new else None
         tries = await asyncio.gather(
-            *(_delivered(self._cards, each, until) for each in deliveries), return_exceptions=True
+            *(_delivered(self._cards, each, record, until) for each in deliveries), return_exceptions=True
         )
         delivered = tuple(each if isinstance(each, Delivered) else None for each in tries)
         return prepared.model_copy(update={"delivered": delivered})
@@ -182,7 +183,7 @@ class ApprovalActivities:
         return any(person.within(tenant).is_same_person(each.within(tenant)) for each in self._settings.operators)
 
 
-async def _delivered(cards: CardActivities, delivery: Delivery, until: float) -> Delivered:
+async def _delivered(cards: CardActivities, delivery: Delivery, record: Record | None, until: float) -> Delivered:
     """Send a card until a moment of the event loop's clock; whatever is in the way is left to the next try."""
     async with asyncio.timeout_at(until):
-        return await cards.deliver(delivery)
+        return await cards.deliver_of(delivery, record)

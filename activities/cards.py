@@ -92,14 +92,18 @@ class CardActivities:
     @activity.defn(name=names.DELIVER)
     async def deliver(self, delivery: Delivery) -> Delivered:
         """Send one card, once; before it the file that holds what the card cannot."""
-        with prompt():
-            return await self._deliver(delivery)
+        return await self.deliver_of(delivery, None)
 
-    async def _deliver(self, delivery: Delivery) -> Delivered:
+    async def deliver_of(self, delivery: Delivery, record: Record | None) -> Delivered:
+        """The same, of an approval that is known already."""
+        with prompt():
+            return await self._deliver(delivery, record)
+
+    async def _deliver(self, delivery: Delivery, record: Record | None) -> Delivered:
         if delivery.address is not None:
             with told():
                 self.feishu.check(delivery.address)
-        record = await self._record(delivery.approval_id)
+        record = record or await self._record(delivery.approval_id)
         slot = Slot(
             approval_id=delivery.approval_id,
             kind=_KINDS[delivery.kind],

@@ -67,18 +67,16 @@ class Planner:
     async def plan(self, preparation: Preparation) -> Plan:
         """The plan of a request. Raises InvalidRequest where it can never run."""
         request, settings = preparation.request, self._settings
-        own = request.dispatch
-        manifest = own.manifest if own else await self._manifest(request.tool)
+        own, tenant, resolved = request.dispatch, settings.feishu_tenant_key or None, preparation.resolved
+        named = request.requester.within(tenant)
+        manifest, person = await self._tool_and_person(request, (resolved.requester if resolved else None) or named)
         namespace = own.namespace if own else settings.namespace
         if request.callback_url and not self._secrets.of(request.asked_by):
             raise InvalidRequest("callback_url: this service announces nothing; set ASSENT_CALLBACK_SECRET")
-        tenant, resolved = settings.feishu_tenant_key or None, preparation.resolved
         if resolved is not None and resolved.refused is not None:
             raise InvalidRequest(resolved.refused)
         if request.requester.is_outside(tenant):
             raise InvalidRequest("requester: tenant_key is not the one of this installation; leave it out")
-        named = request.requester.within(tenant)
-        person = await self._ledger.person((resolved.requester if resolved else None) or named)
         requester = person.named(named)
         conversation, chat_is_known = _chat(request, resolved)
         arguments = schema.complete(manifest.parameters, request.arguments)
@@ -293,11 +291,14 @@ class Planner:
 
     # The parts of a plan
 
+    async def _tool_and_person(self, request: Request, identity: Identity) -> tuple[Manifest, Person]:
+        if request.dispatch is not None:
+            return request.dispatch.manifest, await self._ledger.person(identity)
+        manifest, person = await self._ledger.tool_and_person(request.tool, identity)
+        return _published(manifest, request.tool), person
+
     async def _manifest(self, tool: str) -> Manifest:
-        manifest = await self._ledger.manifest(tool)
-        if manifest is None:
-            raise InvalidRequest(f"no worker has published a tool named {tool!r}")
-        return manifest
+        return _published(await self._ledger.manifest(tool), tool)
 
     async def _effective(self, manifest: Manifest, asking: Asking) -> Effective:
         effective = await effective_by(await self._policy.now(), manifest, asking)
@@ -418,6 +419,12 @@ def _asking(effective: Effective) -> Effective:
         return effective
     asks = Permission(execution=Execution.ASK_ALWAYS, result=effective.permission.result)
     return effective.model_copy(update={"permission": asks})
+
+
+def _published(manifest: Manifest | None, tool: str) -> Manifest:
+    if manifest is None:
+        raise InvalidRequest(f"no worker has published a tool named {tool!r}")
+    return manifest
 
 
 def _carried(parameters: dict[str, Any]) -> dict[str, Any] | None:

@@ -25,8 +25,8 @@ from ledger import Beginning, Ending, Holder, Ledger, Numbers, Right
 from ledger.engine import Connection, Engine
 
 STEPS = (
-    *("manifest", "person", "policy", "register", "record", "intend", "sent"),
-    *("plan", "begin", "finish", "conclude", "shows"),
+    *("tool_and_person", "policy", "register", "intend", "sent"),
+    *("plan", "begin", "finish", "conclude", "record", "shows"),
 )
 """What one approval asks of the ledger, in order; four of them only where there are cards. The policy is read at most
 once a second, however many approvals there are."""
@@ -124,8 +124,8 @@ class NoLedger(Ledger):
         self._manifests = manifests
         self._plans: dict[str, Plan] = {}
 
-    async def manifest(self, tool: str) -> Manifest | None:
-        return self._manifests.get(tool)
+    async def tool_and_person(self, tool: str, identity: Identity) -> tuple[Manifest | None, Person]:
+        return self._manifests.get(tool), Person.of(identity)
 
     async def register(
         self,

@@ -162,7 +162,7 @@ async def register(
         policy_sha256=plan.rule.policy_sha256 if plan and plan.rule else None,
     )
     await audit.append(connection, request.approval_id, [asked], is_held=True)
-    return Prepared(plan=plan, refused=refused)
+    return Prepared(plan=plan, refused=refused, is_new=True)
 
 
 async def conclude(connection: Connection, conclusion: Conclusion, denied: str | None = None) -> Outcome:

@@ -124,6 +124,12 @@ class Ledger:
             return agent_calls.MANIFEST
         return await self._engine.read(catalogues.manifest_of, tool)
 
+    async def tool_and_person(self, tool: str, identity: Identity) -> tuple[Manifest | None, Person]:
+        """What a request is about, and whom it names, looked up together."""
+        if tool == AGENT_CALL:
+            return agent_calls.MANIFEST, await self.person(identity)
+        return await self._engine.read(catalogues.with_person, tool, identity)
+
     # Approvals
 
     async def register(

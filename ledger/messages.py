@@ -130,6 +130,16 @@ class Record(Frozen):
     messages: tuple[Message, ...]
     grant: Grant | None = None
     """The remembered decision that stood in for people, or that theirs became; as it stands now."""
+    parameters: dict[str, Any] | None = None
+    """What the tool takes, where its plan was made just now."""
+
+    @classmethod
+    def of_new(cls, plan: Plan) -> Record | None:
+        """What is known of an approval whose plan was stored just now; None if its card tells of others, too."""
+        if plan.grant is not None or plan.frozen_twin is not None or plan.bundle_id is not None:
+            return None
+        nothing = {"decided": None, "outcome": None, "closed_at": None, "settlement": None, "twin_key": None}
+        return cls(plan=plan, parameters=plan.parameters, messages=(), **nothing)
 
 
 async def are_behind(connection: Connection, record: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from pydantic import Field
+
 from assent.contracts.deliver import Delivered
 from assent.contracts.files import FileDigest, FilesWanted
 from assent.contracts.identity import Identity
@@ -91,3 +93,5 @@ class Prepared(Frozen):
     delivered: tuple[Delivered | None, ...] | None = None
     """What became of the first cards, in the order of the core; None for one of which nobody knows yet. None
     altogether where they were not tried."""
+    is_new: bool = Field(default=False, exclude=True)
+    """Whether the plan was stored just now; whoever stored it knows."""

@@ -17,6 +17,7 @@ from activities.cards import CardActivities
 from activities.feishu.client import Feishu
 from activities.planning import Planner
 from activities.policy import PolicyInForce
+from activities.showings import CardState
 from assent import Identity
 from assent.contracts.conclude import Conclusion
 from assent.contracts.deliver import Delivered, Delivery
@@ -26,7 +27,7 @@ from assent.contracts.request import Request, WhenPending
 from assent.contracts.status import Status
 from assent.settings import Settings
 from cards import Wording
-from ledger import Ledger
+from ledger import Ledger, MessageKind, Record
 from tests.conftest import new_database
 from tests.support import tools
 from tests.support.feishu_service import REQUESTER, Chat, settings_of, simulated
@@ -117,6 +118,31 @@ async def test_a_feishu_in_trouble_leaves_the_plan_and_a_card_to_be_sent(prepari
     assert prepared.delivered == (None,)
 
 
+@pytest.mark.parametrize("tool", ["mark", "by_two"])
+async def test_a_new_card_is_drawn_of_what_was_just_stored_as_it_is_of_the_ledger(
+    preparing: Preparing, tool: str
+) -> None:
+    prepared = await preparing.prepare(f"drawn-{tool}", tool, within=None)
+    assert prepared.plan is not None
+    assert prepared.is_new
+    new, standing = Record.of_new(prepared.plan), await preparing.ledger.record(prepared.plan.approval_id)
+    assert new is not None
+    assert standing is not None
+    assert new.model_copy(update={"parameters": None}) == standing
+    drawn = [await preparing.cards.showings.content(MessageKind.CARD, each, CardState()) for each in (new, standing)]
+    assert drawn[0] == drawn[1]
+
+
+async def test_of_what_has_stood_for_a_while_the_ledger_is_asked(preparing: Preparing) -> None:
+    """A step that is taken again may find that people have decided, or that it is over."""
+    assert (await preparing.prepare("stood", within=None)).is_new
+    again = await preparing.prepare("stood", within=None)
+    assert not again.is_new
+    assert again.plan is not None
+    told_of_others: list[dict[str, Any]] = [{"grant": object()}, {"frozen_twin": "a"}, {"bundle_id": "b"}]
+    assert [Record.of_new(again.plan.model_copy(update=each)) for each in told_of_others] == [None, None, None]
+
+
 async def test_a_refusal_is_told(preparing: Preparing) -> None:
     (delivered,) = (await preparing.prepare("refused", chat_id="oc_elsewhere")).delivered or ()
     assert delivered is not None
@@ -127,14 +153,14 @@ async def test_one_of_two_cards_arrives_where_the_other_cannot_yet(
     preparing: Preparing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And whatever is wrong with a card, the plan stands: the next try says what it is."""
-    deliver = preparing.cards.deliver
+    deliver = preparing.cards.deliver_of
 
-    async def broken(delivery: Delivery) -> Delivered:
+    async def broken(delivery: Delivery, record: Record | None) -> Delivered:
         if delivery.place == 0:
             raise ZeroDivisionError("a card that cannot be drawn")
-        return await deliver(delivery)
+        return await deliver(delivery, record)
 
-    monkeypatch.setattr(preparing.cards, "deliver", broken)
+    monkeypatch.setattr(preparing.cards, "deliver_of", broken)
     prepared = await preparing.prepare("two", "by_two")
     (message_id,) = await preparing.sent("two")
     assert prepared.plan is not None
@@ -144,14 +170,14 @@ async def test_one_of_two_cards_arrives_where_the_other_cannot_yet(
 async def test_a_card_that_takes_too_long_is_left(preparing: Preparing, monkeypatch: pytest.MonkeyPatch) -> None:
     was_cut_off = asyncio.Event()
 
-    async def endless(delivery: Delivery) -> Delivered:
+    async def endless(delivery: Delivery, record: Record | None) -> Delivered:
         try:
             await asyncio.Event().wait()
         finally:
             was_cut_off.set()
         raise AssertionError("nobody ends it")
 
-    monkeypatch.setattr(preparing.cards, "deliver", endless)
+    monkeypatch.setattr(preparing.cards, "deliver_of", endless)
     prepared = await preparing.prepare("long", within=timedelta(milliseconds=50))
     assert prepared.plan is not None
     assert prepared.delivered == (None,)

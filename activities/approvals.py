@@ -109,7 +109,7 @@ class ApprovalActivities:
         """Put the ending on record, then on the cards; the record stands whatever Feishu does."""
         outcome = await self._ledger.conclude(conclusion, await self._objection(conclusion))
         await learn_people(self._ledger, self._settings, conclusion.judged)
-        shown = self._cards is None or await self._cards.finish(outcome.approval_id)
+        shown = self._cards is None or (not conclusion.cards_later and await self._cards.finish(outcome.approval_id))
         return Recorded(outcome=outcome, cards_due=not shown)
 
     async def _objection(self, conclusion: Conclusion) -> str | None:

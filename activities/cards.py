@@ -127,7 +127,10 @@ class CardActivities:
         shared = tuple(
             each.message_id for each in record.messages if each.slot.kind is MessageKind.BUNDLE and each.message_id
         )
-        left = slot.generation > 1 and not await self._replace_older(slot, delivery)
+        left = False
+        if slot.generation > 1:
+            with hurried():  # until this step is over, no click on the new card is judged
+                left = not await self._replace_older(slot, delivery)
         return Delivered(message_id=message_id, shared=shared, leaves_older=left)
 
     @activity.defn(name=names.SHOW)
@@ -209,7 +212,7 @@ class CardActivities:
         if now is not None and now.outcome is not None:
             await self._bring(now, message, CardState())  # it ended meanwhile: what was shown may have covered the end
             return
-        if now is not None and any(each.slot == message.slot and each.shown is Shown.REPLACED for each in now.messages):
+        if now is not None and _was_followed(now, message, card_state):
             await self._replace(now, message, card_state.progress)  # the same
             return
         if ended and record.grant is not None and not is_revoked:
@@ -323,6 +326,13 @@ def _is_followed(record: Record, message: Message, card_state: CardState) -> boo
     if message.slot.kind is not asks or message.shown is Shown.REPLACED or not record.plan.is_shown_in_turn:
         return False
     return message.slot.generation < _newest(record, asks) <= (card_state.generation or 0)
+
+
+def _was_followed(record: Record, message: Message, card_state: CardState) -> bool:
+    """Whether a newer card took its place: it was told so, or is being told just now, and what it says covers that."""
+    if any(each.slot == message.slot and each.shown is Shown.REPLACED for each in record.messages):
+        return True
+    return card_state.is_pending and message.slot.generation < _newest(record, message.slot.kind)
 
 
 def _asks(record: Record) -> MessageKind:

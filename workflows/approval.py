@@ -65,6 +65,7 @@ class ApprovalWorkflow:
         self._limits = asked.limits
         self._unplanned = Unplanned(request=asked.request)
         self._open: OpenApproval | None = None
+        self._deliveries: Deliveries | None = None
         self._sent: tuple[Delivered | None, ...] | None = None
         """What became of the cards that were sent together with the plan."""
         self._decided_at: datetime | None = None
@@ -85,7 +86,7 @@ class ApprovalWorkflow:
         approval = self._open or await self._opened()
         if isinstance(approval, Outcome):
             return approval
-        deliveries = Deliveries(approval, self._bundle)
+        deliveries = self._deliveries = Deliveries(approval, self._bundle)
         if approval.state.result is None:
             if not await self._agreed(approval, deliveries):
                 return await self._end_undone(approval)
@@ -162,6 +163,7 @@ class ApprovalWorkflow:
         """Whether enough people agree, or nobody needs to; waits for a decision, a withdrawal or the deadline."""
         since = workflow.info().workflow_start_time
         await deliveries.send_first(since, self._sent)
+        self._decided_at = None  # a replay does not tell when somebody decided while steps were local
         waiting = Waiting(approval, deliveries, self._continue_as_new, self._describe, since=since)
         while not approval.plan.asks_nobody:
             if not await waiting.until(lambda state: state.wait_is_over):
@@ -263,7 +265,7 @@ class ApprovalWorkflow:
         if not result.cards.generation:
             await deliveries.show_result_waits()
         since = workflow.now()
-        deliveries = Deliveries(approval, self._bundle)
+        deliveries = self._deliveries = Deliveries(approval, self._bundle)
         waiting = Waiting(approval, deliveries, self._continue_as_new, self._describe, since=since)
         if result.decision is None:
             await waiting.write_first()
@@ -315,8 +317,10 @@ class ApprovalWorkflow:
         """
         if after_execution:
             self._becomes(core.close)
+        cards_later = self._deliveries is not None and not await self._deliveries.are_quiet()
         while True:
-            conclusion = core.conclude(self._state, outcome, workflow.now())
+            ended = core.conclude(self._state, outcome, workflow.now())
+            conclusion = ended.model_copy(update={"cards_later": cards_later})
             if after_execution:
                 recorded = await self._recorded_soon(conclusion)
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from temporalio import workflow
@@ -19,6 +19,10 @@ with workflow.unsafe.imports_passed_through():
     from workflows.bundle_member import BundleMember
     from workflows.open_approval import OpenApproval
     from workflows.steps import AT_ONCE, HERE, LOCAL, ONCE, OUTBOUND, Where, take, try_to
+
+
+_A_MOMENT = timedelta(seconds=1)
+"""How long an outcome may be held back for what is being shown: a chat that is well has answered by then."""
 
 
 class Deliveries:
@@ -199,6 +203,14 @@ class Deliveries:
             await try_to(SHOW, said)
         finally:
             self._is_telling = False
+
+    async def are_quiet(self) -> bool:
+        """Whether nothing older is on its way to the cards, now or in a moment: it would cover what comes next."""
+        if not self.takes_turns():
+            return True
+        with suppress(TimeoutError):
+            await workflow.wait_condition(lambda: not self._is_busy, timeout=_A_MOMENT)
+        return not self._is_busy
 
     async def said(self) -> None:
         """Whatever was being said of how far the approvers had come is said, or given up."""

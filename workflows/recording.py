@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from temporalio import workflow
 
 with workflow.unsafe.imports_passed_through():
@@ -9,7 +11,7 @@ with workflow.unsafe.imports_passed_through():
     from assent.contracts.conclude import Conclusion
     from assent.contracts.deliver import Revision
     from assent.steps import RECORD, SHOW
-    from workflows.steps import HERE, OUTBOUND, take
+    from workflows.steps import HERE, OUTBOUND, OUTBOUND_ATTEMPT, take
 
 
 @workflow.defn(name=names.RECORDING)
@@ -20,4 +22,6 @@ class RecordingWorkflow:
     async def run(self, conclusion: Conclusion) -> None:
         done = await take(RECORD, conclusion, HERE)
         if done.cards_due:
+            if conclusion.cards_later:
+                await asyncio.sleep(OUTBOUND_ATTEMPT.total_seconds())  # then what is on its way is there, or given up
             await take(SHOW, Revision(approval_id=done.outcome.approval_id), OUTBOUND)

@@ -33,7 +33,8 @@ TO_RECORD = timedelta(seconds=40)
 """How long a tool's attempt may take beyond the tool itself, to claim and to record."""
 
 _ATTEMPT = timedelta(seconds=10)
-_OUTBOUND_ATTEMPT = timedelta(seconds=20)
+OUTBOUND_ATTEMPT = timedelta(seconds=20)
+"""How long one try to reach Feishu or an agent may take."""
 _LOCALLY = timedelta(seconds=2)
 """How long a local step waits for its next try before it gives the task back and goes on by a timer."""
 
@@ -95,7 +96,7 @@ async def take(
             said,
             result_type=step.gives,
             task_queue=names.OUTBOUND_QUEUE if is_outbound else None,
-            start_to_close_timeout=attempt or (_OUTBOUND_ATTEMPT if is_outbound else _ATTEMPT),
+            start_to_close_timeout=attempt or (OUTBOUND_ATTEMPT if is_outbound else _ATTEMPT),
             schedule_to_close_timeout=within,
             retry_policy=retry or (_POLITE if is_outbound else _PATIENT),
             cancellation_type=given_up,

@@ -23,6 +23,8 @@ class Conclusion(Frozen):
     closed_at: datetime
     deciders: Deciders | None = None
     """Whose it was to decide, where others than the plan names were called in; whoever comes later is judged by it."""
+    cards_later: bool = False
+    """Whether something older is still on its way to the cards, and the ending comes after it."""
 
 
 class Recorded(Frozen):

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from temporalio.api.history.v1 import HistoryEvent
 
 from activities.feishu.client import Feishu
-from activities.feishu.errors import FeishuSilent
+from activities.feishu.errors import FeishuSilent, FeishuUnavailable
 from assent import ApprovalHandle, Identity, names
 from assent.types import State
 from ledger import MessageKind
@@ -23,6 +24,7 @@ from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER, FeishuSe
 from tests.support.replaying import replays
 from tests.support.tools import marks
 from tests.support.waiting import until
+from workflows import recording
 
 TEAM, OPS = "oc_team", "oc_ops"
 
@@ -211,6 +213,100 @@ async def test_how_far_one_stage_had_come_does_not_cover_that_the_next_one_is_as
     for card in (*former, newest):
         await says(feishu, card, "Executed")
     assert await replays(feishu.service.client, handle)
+
+
+async def test_of_two_changes_of_a_card_that_cross_the_older_does_not_stay(
+    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That newer cards follow reaches Feishu before how far they had come does, and is confirmed after it."""
+    patch, crossed = Feishu.patch, ""
+    first_sent, second_taken, first_landed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    tries = 0
+
+    async def crossing(client: Feishu, message_id: str, card: str) -> None:
+        nonlocal tries
+        if message_id != crossed:
+            await patch(client, message_id, card)
+            return
+        tries += 1
+        if tries == 1:
+            first_sent.set()
+            await second_taken.wait()
+            await patch(client, message_id, card)
+            first_landed.set()
+        elif tries == 2:
+            await patch(client, message_id, card)
+            second_taken.set()
+            await first_landed.wait()
+            await asyncio.sleep(0.5)  # its answer is that much slower
+        else:
+            await patch(client, message_id, card)
+
+    monkeypatch.setattr(Feishu, "patch", crossing)
+    first = f'{{people = ["open_id:{APPROVER.open_id}", "open_id:{REQUESTER.open_id}"], threshold = 2}}'
+    second = f'{{people = ["open_id:{OPERATOR.open_id}"]}}'
+    async with feishu.service.policy(rules(approvers=f"[{first}, {second}]")):
+        handle = await feishu.ask(tmp_path, chat_id=TEAM)
+        card = await feishu.chat.card(handle.id)
+        crossed = card["message_id"]
+        assert await feishu.click(handle, card, who=APPROVER) == "accepted"
+        await first_sent.wait()
+        assert await feishu.click(handle, card, who=REQUESTER) == "accepted"
+        await first_landed.wait()
+        await until(lambda: has_no_buttons(feishu, card))
+        await handle.cancel()
+        assert (await handle.outcome()).status == "cancelled"
+    assert await replays(feishu.service.client, handle)
+
+
+async def test_the_end_comes_after_what_was_still_being_said(
+    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However late that arrives, and though Feishu fails once right after it; the outcome does not wait for cards."""
+    monkeypatch.setattr(recording, "OUTBOUND_ATTEMPT", timedelta(seconds=2))
+    patch, held, released, failed = Feishu.patch, asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def in_trouble(client: Feishu, message_id: str, card: str) -> None:
+        if not held.is_set():
+            held.set()
+            await released.wait()
+        elif not failed.is_set():
+            failed.set()
+            raise FeishuUnavailable("it answered with the HTTP status 503")
+        await patch(client, message_id, card)
+
+    monkeypatch.setattr(Feishu, "patch", in_trouble)
+    async with feishu.service.policy(two_of(APPROVER, REQUESTER)):
+        handle = await feishu.ask(tmp_path, chat_id=TEAM)
+        card = await feishu.chat.card(handle.id)
+        assert await feishu.click(handle, card, who=APPROVER) == "accepted"
+        await held.wait()
+        assert await feishu.click(handle, card, who=REQUESTER) == "accepted"
+        assert (await handle.outcome()).status == "executed"
+    assert len(await revisions(feishu, card)) == 1
+    released.set()
+    await says(feishu, card, "Executed")
+    assert [bool(buttons(each)) for each in await revisions(feishu, card)] == [True, True, False]
+    assert await replays(feishu.service.client, handle)
+
+
+async def test_a_click_on_a_new_card_waits_for_no_older_card(feishu: FeishuService, tmp_path: Path) -> None:
+    """Feishu did not take the new card at once, and answers for none of the older ones."""
+    people = ", ".join(f'"open_id:{person.open_id}"' for person in (APPROVER, REQUESTER, OUTSIDER, OPERATOR))
+    stages = f"[{{people = [{people}]}}, {{people = ['open_id:{OPERATOR.open_id}']}}]"
+    async with feishu.service.policy(rules(approvers=stages, ttl="'75s'")):
+        handle = await feishu.ask(tmp_path)
+        older = await all_cards(feishu, handle, 4)
+        silent = [
+            {"on": "patch", "kind": "slow", "seconds": 120, "match": {"message_id": each["message_id"]}}
+            for each in older
+        ]
+        await feishu.chat.misbehave(*silent, {"on": "send", "kind": "5xx", "times": 1})
+        assert await feishu.click(handle, older[0], who=APPROVER) == "accepted"
+        *_, newest = await all_cards(feishu, handle, 5)
+        assert await feishu.click(handle, newest, who=OPERATOR) == "accepted"
+        await feishu.chat.behave()
+        assert (await handle.outcome()).status == "executed"
 
 
 async def test_a_card_of_a_stage_that_is_over_loses_its_buttons_once_feishu_lets_it(

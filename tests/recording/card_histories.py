@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from temporalio.testing import TimeSkipper
 
@@ -182,6 +184,14 @@ async def resolving_cancelled(feishu: FeishuService, directory: Path) -> str:
     return names.approval_workflow(handle.id)
 
 
+async def child_of(feishu: FeishuService, handle: ApprovalHandle) -> str | None:
+    """The workflow that goes on showing the end."""
+    query = f'WorkflowType = "{names.RECORDING}" AND WorkflowId STARTS_WITH "recording/{handle.id}/"'
+    async for found in feishu.service.client.list_workflows(query, limit=1):
+        return found.id
+    return None
+
+
 async def handed_over(feishu: FeishuService, directory: Path) -> tuple[str, str]:
     """Feishu is down as the approval ends."""
     handle = await feishu.ask(directory)
@@ -191,16 +201,47 @@ async def handed_over(feishu: FeishuService, directory: Path) -> tuple[str, str]
     assert (await handle.outcome()).status == "executed"
     await feishu.chat.behave()
     await feishu.chat.final(handle.id)
-
-    async def child() -> str | None:
-        query = f'WorkflowType = "{names.RECORDING}" AND WorkflowId STARTS_WITH "recording/{handle.id}/"'
-        async for found in feishu.service.client.list_workflows(query, limit=1):
-            return found.id
-        return None
-
-    settling = await until(child)
+    settling = await until(partial(child_of, feishu, handle))
     await feishu.service.client.get_workflow_handle(settling).result()
     return names.approval_workflow(handle.id), settling
+
+
+async def ended_later(feishu: FeishuService, directory: Path) -> tuple[str, str]:
+    """How far the approvers had come is still on its way to a card as the approval ends."""
+    people = f'["open_id:{REQUESTER.open_id}", "open_id:{OUTSIDER.open_id}"]'
+    async with feishu.service.policy(f"[[rule]]\nname = 'both'\napprovers = {{people = {people}, threshold = 2}}"):
+        handle = await feishu.ask(directory)
+
+        async def both() -> list[dict[str, Any]] | None:
+            found = await feishu.chat.cards(handle.id)
+            return found if len(found) == 2 else None
+
+        first, second = await until(both)
+        slow = {"on": "patch", "kind": "slow", "seconds": 8, "match": {"message_id": second["message_id"]}}
+        await feishu.chat.misbehave(slow)
+        assert await feishu.click(handle, first) == "accepted"
+
+        async def is_told() -> bool:
+            return "1 of 2" in str((await both() or [{}])[0])
+
+        await until(is_told)  # and the other one is being told
+        await handle.cancel()
+        assert (await handle.outcome()).status == "cancelled"
+    await feishu.chat.behave()
+    await feishu.chat.final(handle.id)
+    settling = await until(partial(child_of, feishu, handle))
+    await feishu.service.client.get_workflow_handle(settling).result()
+    return names.approval_workflow(handle.id), settling
+
+
+@path
+async def carded_ending_later(feishu: FeishuService, directory: Path) -> str:
+    return (await ended_later(feishu, directory))[0]
+
+
+@path
+async def settling_cards_later(feishu: FeishuService, directory: Path) -> str:
+    return (await ended_later(feishu, directory))[1]
 
 
 @path

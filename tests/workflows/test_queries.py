@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,13 @@ import pytest
 from temporalio.service import RPCError
 
 from activities.feishu.client import Feishu
-from assent import ApprovalHandle, Identity, names
-from assent.types import State
+from activities.planning import Planner
+from assent import ApprovalHandle, Decision, Identity, names
+from assent.contracts.plan import Plan
+from assent.contracts.prepare import Preparation
+from assent.contracts.request import Request
+from assent.core import Asked
+from assent.types import DecisionKind, State
 from ledger import Ledger
 from tests.support import servers
 from tests.support.feishu_service import REQUESTER, FeishuService, open_feishu_service
@@ -130,6 +135,55 @@ async def test_a_decision_about_a_result_whose_card_is_still_on_its_way_replays(
                     await handle.decide("approve", actor=PEOPLE[1], payload_sha256=result, stage="result")
                     assert (await handle.outcome()).status == "executed"
                 assert await replays(feishu.service.client, handle)
+
+
+async def test_a_decision_while_the_plan_takes_longer_than_tasks_do_replays(
+    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A replay begins with the last of those tasks, and tells no other time for what was heard in the first of them."""
+    asked: dict[str, Any] = {"tool": "mark", "arguments": {"path": str(tmp_path / "marks")}, "requester": REQUESTER}
+    before = await feishu.service.gate.request(**asked)
+    seen = (await before.state()).payload_sha256
+    await before.cancel()
+    plan, goes_on = Planner.plan, asyncio.Event()
+
+    async def held_up(planner: Planner, preparation: Preparation) -> Plan:
+        await goes_on.wait()
+        return await plan(planner, preparation)
+
+    monkeypatch.setattr(Planner, "plan", held_up)
+    request = Request(approval_id=f"early-{tmp_path.name}", **asked)
+    workflow = await feishu.service.client.start_workflow(
+        names.APPROVAL,
+        Asked(request=request),
+        id=names.approval_workflow(request.approval_id),
+        task_queue=names.APPROVALS_QUEUE,
+        task_timeout=timedelta(seconds=1),
+    )
+
+    async def tasks(after: int = 0) -> int:
+        events = [event async for event in workflow.fetch_history_events()]
+        return sum(event.HasField("workflow_task_completed_event_attributes") for event in events) - after
+
+    first = await until(tasks)
+    decision = Decision(
+        approval_id=request.approval_id,
+        kind=DecisionKind.APPROVE,
+        payload_sha256=seen,
+        actor=REQUESTER.within(TENANT),
+        event_id="early",
+        received_at=datetime.now(UTC),
+    )
+    await workflow.signal(names.DECIDE, decision)
+
+    async def two_more() -> bool:
+        return await tasks(first) >= 3
+
+    await until(two_more)
+    goes_on.set()
+    handle = feishu.service.gate.approval(request.approval_id)
+    assert (await handle.outcome()).status == "executed"
+    assert await replays(feishu.service.client, handle)
 
 
 async def test_reminders_that_come_due_between_refusals_and_questions_replay(

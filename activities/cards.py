@@ -159,6 +159,9 @@ class CardActivities:
                 await self.show(Revision(approval_id=approval_id))
         except ApplicationError:
             return False
+        except Exception as error:  # whatever is wrong with a card, the ending is told; another workflow goes on trying
+            _log.warning("approval %s has ended, and its cards cannot show it: %s", approval_id, type(error).__name__)
+            return False
         return True
 
     async def _record(self, approval_id: str) -> Record:

@@ -184,6 +184,28 @@ async def test_a_card_that_takes_too_long_is_left(preparing: Preparing, monkeypa
     assert was_cut_off.is_set()
 
 
+async def test_a_card_that_cannot_be_drawn_holds_up_no_ending(
+    preparing: Preparing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = await preparing.prepare("undrawn")
+    assert prepared.plan is not None
+
+    async def broken(*_: object) -> None:
+        raise ZeroDivisionError("a card that cannot be drawn")
+
+    monkeypatch.setattr(preparing.cards.showings, "content", broken)
+    outcome = Outcome(
+        approval_id="undrawn",
+        status=Status.CANCELLED,
+        payload_sha256=prepared.plan.payload_sha256,
+        idempotency_key=prepared.plan.idempotency_key,
+    )
+    conclusion = Conclusion(outcome=outcome, entries=(), judged=(), closed_at=datetime.now(UTC))
+    recorded = await ActivityEnvironment().run(preparing.own.record_ending, conclusion)
+    assert recorded.outcome.status == "cancelled"
+    assert recorded.cards_due
+
+
 async def test_nothing_is_sent_where_nobody_wants_it_sent(preparing: Preparing) -> None:
     """It was withdrawn before it had a plan, say, or a worker of before asks."""
     prepared = await preparing.prepare("unwanted", within=None)

@@ -130,7 +130,7 @@ class Showings:
             moved=card_state.moved,
             twin_url=review_url(self._temporal_ui, record.twin_key),
             progress=progress,
-            parameters=record.parameters or await self._parameters(plan) if is_open else None,
+            parameters=(record.parameters or await self._parameters(plan)) if is_open else None,
             reminder=card_state.reminder,
             grant=record.grant,
             asking=bool(card_state.asking),

@@ -67,5 +67,5 @@ def _read(text: str) -> Manifest:
 async def page(connection: Connection, offset: int, limit: int) -> tuple[tuple[Manifest, ...], int | None]:
     """The tools from *offset* on, by name, and where the rest begins."""
     found = (await connection.execute(_PAGE, {"offset": offset, "limit": limit + 1})).scalars()
-    manifests = tuple(Manifest.model_validate_json(text) for text in found[:limit])
+    manifests = tuple(map(_read, found[:limit]))
     return manifests, offset + limit if len(found) > limit else None

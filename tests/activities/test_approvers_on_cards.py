@@ -92,6 +92,13 @@ def rules(**said: str) -> str:
     return "[[rule]]\nname = 'test'\n" + "\n".join(f"{key} = {value}" for key, value in said.items())
 
 
+def two_stages() -> str:
+    """Two people approve, and after them a third."""
+    first = f'{{people = ["open_id:{APPROVER.open_id}", "open_id:{REQUESTER.open_id}"], threshold = 2}}'
+    second = f'{{people = ["open_id:{OPERATOR.open_id}"]}}'
+    return rules(approvers=f"[{first}, {second}]")
+
+
 async def test_members_of_a_chat_decide_and_nobody_else(feishu: FeishuService, tmp_path: Path) -> None:
     await members(feishu, TEAM, REQUESTER, APPROVER)
     async with feishu.service.policy(rules(approvers=f'{{chat = "{TEAM}", threshold = 2}}')):
@@ -196,9 +203,7 @@ async def test_how_far_one_stage_had_come_does_not_cover_that_the_next_one_is_as
         await patch(client, message_id, card)
 
     monkeypatch.setattr(Feishu, "patch", held_up)
-    first = f'{{people = ["open_id:{APPROVER.open_id}", "open_id:{REQUESTER.open_id}"], threshold = 2}}'
-    second = f'{{people = ["open_id:{OPERATOR.open_id}"]}}'
-    async with feishu.service.policy(rules(approvers=f"[{first}, {second}]")):
+    async with feishu.service.policy(two_stages()):
         handle = await feishu.ask(tmp_path)
         former = await all_cards(feishu, handle, 2)
         assert await feishu.click(handle, former[0], who=APPROVER) == "accepted"
@@ -243,9 +248,7 @@ async def test_of_two_changes_of_a_card_that_cross_the_older_does_not_stay(
             await patch(client, message_id, card)
 
     monkeypatch.setattr(Feishu, "patch", crossing)
-    first = f'{{people = ["open_id:{APPROVER.open_id}", "open_id:{REQUESTER.open_id}"], threshold = 2}}'
-    second = f'{{people = ["open_id:{OPERATOR.open_id}"]}}'
-    async with feishu.service.policy(rules(approvers=f"[{first}, {second}]")):
+    async with feishu.service.policy(two_stages()):
         handle = await feishu.ask(tmp_path, chat_id=TEAM)
         card = await feishu.chat.card(handle.id)
         crossed = card["message_id"]
@@ -316,9 +319,7 @@ async def test_a_click_on_a_new_card_waits_for_no_older_card(feishu: FeishuServi
 async def test_a_card_of_a_stage_that_is_over_loses_its_buttons_once_feishu_lets_it(
     feishu: FeishuService, tmp_path: Path
 ) -> None:
-    first = f'{{people = ["open_id:{APPROVER.open_id}", "open_id:{REQUESTER.open_id}"], threshold = 2}}'
-    second = f'{{people = ["open_id:{OPERATOR.open_id}"]}}'
-    async with feishu.service.policy(rules(approvers=f"[{first}, {second}]")):
+    async with feishu.service.policy(two_stages()):
         handle = await feishu.ask(tmp_path)
         sick, healthy = await all_cards(feishu, handle, 2)
         await feishu.chat.misbehave({"on": "patch", "kind": "5xx", "match": {"message_id": sick["message_id"]}})

@@ -1,7 +1,7 @@
 """Cards under a Feishu that is slow, fails and loses answers, whatever people do: in the end each says how it stands.
 
 `SEEDS="1 2 3" python -m pytest tests/support/generated_cards.py` acts out these schedules. It is no part of the
-suite: a change of a card that was given up and arrives all the same, after a newer one, is seen now and then.
+suite: now and then an older card keeps its buttons, of which the ledger says that a newer one took its place.
 """
 
 from __future__ import annotations

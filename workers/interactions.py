@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from datetime import timedelta
 from typing import Annotated, Any
@@ -35,6 +36,7 @@ from workers.problems import documented
 from workers.tokens import Agent
 
 _ON_RECORD_WITHIN = timedelta(seconds=5)
+_LOOKED_AT_WITHIN = timedelta(seconds=1)
 _PAUSE = 0.05
 ASKED: dict[int | str, dict[str, Any]] = {
     201: {"description": "A person is asked."},
@@ -81,6 +83,8 @@ async def ask(
     is_new = await ask_question(context, agent, request)
     found = await in_time(context, _on_record(context, run.question_id), _ON_RECORD_WITHIN.total_seconds())
     if found is None:
+        with contextlib.suppress(Unavailable):
+            await context.door.questions.state(run.question_id, _LOOKED_AT_WITHIN)  # says if it was ended by hand
         known_as = f"interaction_request_id={run.interaction_request_id!r}"
         raise Unavailable(f"it is asked, and not yet on record: send the same again, with {known_as}")
     return found, is_new

@@ -239,6 +239,27 @@ async def test_what_is_asked_while_nobody_works_is_never_called_not_found(
             assert [each["interaction_request_id"] for each in asked] == [request_id]
 
 
+async def test_what_was_ended_by_hand_before_it_was_asked_is_said_to_be(
+    tmp_path: Path, temporal_address: str, namespaces: Iterator[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = uuid.uuid4().hex
+    client = await servers.connect(temporal_address, next(namespaces))
+    async with AsyncExitStack() as stack:
+        url = await new_database("sqlite", tmp_path)
+        web = Web(await open_service(stack, client, url, workers=False), tmp_path, AGENTS)
+        monkeypatch.setattr(interactions, "_ON_RECORD_WITHIN", timedelta(milliseconds=200))
+        monkeypatch.setattr(temporal_questions, "_PREPARED_WITHIN", timedelta(milliseconds=200))
+        assert is_problem(await hosted(web, run_id, "first"), 503, "unavailable")
+        await client.get_workflow_handle(names.question_workflow(f"{run_id}:first")).terminate("by hand")
+        for _ in range(2):
+            ended = await hosted(web, run_id, "first")
+            assert is_problem(ended, 409, "question_interrupted"), ended.text
+        await stack.enter_async_context(approvals_worker(client, web.service.ledger, web.service.settings, None))
+        monkeypatch.undo()
+        assert is_problem(await hosted(web, run_id, "first"), 409, "question_interrupted")
+        assert (await hosted(web, run_id, "second")).status_code == 201
+
+
 async def test_an_interaction_is_withdrawn_or_expires_and_then_takes_nothing(web: Web) -> None:
     run_id = uuid.uuid4().hex
     await hosted(web, run_id, "first")

@@ -64,6 +64,9 @@ class QuestionCards:
                 await self.show_question(QuestionRevision(question_id=question_id))
         except ApplicationError:
             return False
+        except Exception as error:  # whatever is wrong with a card, the ending is told; another workflow goes on trying
+            _log.warning("question %s has ended, and its cards cannot show it: %s", question_id, type(error).__name__)
+            return False
         return True
 
     def can_show(self, plan: QuestionPlan) -> bool:
@@ -105,6 +108,10 @@ class QuestionCards:
                 continue
             try:
                 await self._feishu.patch(message.message_id, content)
-                await self._ledger.shows(message.slot, Shown.REPLACED)
+                now = await self._record(delivery.question_id)
+                if now.outcome is not None:
+                    await self._bring(now, message)  # it ended meanwhile: what was shown may have covered the end
+                else:
+                    await self._ledger.shows(message.slot, Shown.REPLACED)
             except FeishuError as error:
                 _log.warning("an older card of question %s keeps its buttons: %s", delivery.question_id, error)

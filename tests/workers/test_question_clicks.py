@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import activities.questions
+from activities.feishu.client import Feishu
 from assent import Identity, InvalidRequest, QuestionHandle, names
 from tests.support.cards import values
 from tests.support.deployment import FeishuServiceWithWebhook, opened_feishu_service_with_webhook, said
@@ -160,6 +161,37 @@ async def test_people_are_reminded_once_on_a_new_card(
     assert (await soon.answer()).answers == {"sure": True}
     await until(lambda: _are_final(feishu, record))
     assert (await feishu.service.events(record)).count("remind") == 1
+
+
+async def test_that_a_reminder_follows_does_not_cover_the_end(
+    feishu: FeishuServiceWithWebhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(activities.questions, "_WORTH_REMINDING", timedelta(0))
+    patch, held, goes_on = Feishu.patch, asyncio.Event(), asyncio.Event()
+
+    async def held_up(client: Feishu, message_id: str, card: str) -> None:
+        if not held.is_set():
+            held.set()
+            await goes_on.wait()
+        await patch(client, message_id, card)
+
+    monkeypatch.setattr(Feishu, "patch", held_up)
+    handle = await ask(feishu, SURE, ttl=timedelta(seconds=6))
+    older, record = await card_of(feishu, handle), names.question_workflow(handle.id)
+    await held.wait()  # that the reminder took its place is on its way to it
+    await handle.cancel("no longer needed", actor=REQUESTER)
+    await handle.answer()
+
+    async def changed(times: int) -> list[Any] | None:
+        answer = await feishu.chat.http.get(f"/api/messages/{older['message_id']}")
+        revisions: list[Any] = answer.raise_for_status().json()["revisions"]
+        return revisions if len(revisions) == times + 1 else None
+
+    *_, end = await until(lambda: changed(1))
+    goes_on.set()
+    *_, covered, again = await until(lambda: changed(3))
+    assert again == end != covered
+    assert len(await feishu.chat.cards(record)) == 2
 
 
 async def _are_final(feishu: FeishuServiceWithWebhook, record: str) -> bool:

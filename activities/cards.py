@@ -190,10 +190,13 @@ class CardActivities:
         ended = record.outcome is not None
         shown = _shown(record, card_state, message.slot.kind)
         if message.message_id is not None and _is_followed(record, message, card_state):
-            self.feishu.check_message(message.message_id)
-            await self._replace(record, message, card_state.progress)
+            replaced = f"{_step()} {message.message_id} replaced"
+            if replaced not in self._brought:
+                self.feishu.check_message(message.message_id)
+                await self._replace(record, message, card_state.progress)
+                self._brought.keep(replaced, None, 2 * _LONGEST_SILENCE)
             return
-        if not ended and (message.message_id is None or not _is_behind(record, message, card_state)):
+        if not ended and not _is_behind(record, message, card_state):
             return
         done = f"{_step()} {message.message_id}"
         if not ended and done in self._brought:
@@ -310,7 +313,7 @@ def _shown(record: Record, card_state: CardState, kind: MessageKind) -> Shown:
 
 def _is_behind(record: Record, message: Message, card_state: CardState) -> bool:
     """Whether a card that is still open does not say how the approval stands."""
-    if message.shown is Shown.REPLACED:
+    if message.shown is Shown.REPLACED or (card_state.is_pending and message.message_id is None):
         return False
     if card_state.is_pending:  # how far the approvers have come: on the newest cards of what they decide about now
         newest = _newest(record, _asks(record))
@@ -322,11 +325,15 @@ def _is_behind(record: Record, message: Message, card_state: CardState) -> bool:
 
 
 def _is_followed(record: Record, message: Message, card_state: CardState) -> bool:
-    """Whether a card still says that it may be clicked, though the newest of what is decided about now are there."""
-    if record.outcome is not None or not card_state.is_pending or card_state.progress is None:
+    """Whether a card still says that it may be clicked, or may do so, though newer ones are there."""
+    if record.outcome is not None:
         return False
+    if message.shown is Shown.REPLACED:
+        return card_state.doubts_older
     asks = _asks(record)
-    if message.slot.kind is not asks or message.shown is Shown.REPLACED or not record.plan.is_shown_in_turn:
+    if message.slot.kind is not asks or not record.plan.is_shown_in_turn:
+        return False
+    if not card_state.is_pending or card_state.progress is None:
         return False
     return message.slot.generation < _newest(record, asks) <= (card_state.generation or 0)
 

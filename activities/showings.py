@@ -53,6 +53,8 @@ class CardState(NamedTuple):
     """Whether the running tool waits for somebody's answer, where that has changed."""
     generation: int | None = None
     """Which cards say how far the approvers have come."""
+    doubts_older: bool = False
+    """Whether those that are noted as replaced may say something else."""
 
     @classmethod
     def of(cls, revision: Revision) -> CardState:
@@ -62,6 +64,7 @@ class CardState(NamedTuple):
             reviewing=revision.reviewing,
             asking=revision.asking,
             generation=revision.generation,
+            doubts_older=revision.doubts_older,
         )
 
     @property

@@ -79,6 +79,10 @@ SETTLE_REVIEW = "settle"
 STATE = "state"
 VERDICT = "verdict"
 
+LATE_CARDS = "late-cards"
+DOUBTED_CARDS = "doubted-cards"
+"""The patches: what workflows that began before them do not do."""
+
 APPROVAL_MEMO = "assent_approval_id"
 FROZEN_AT_MEMO = "assent_frozen_at"
 REQUEST_HASH_MEMO = "assent_request_sha256"

@@ -231,7 +231,7 @@ class ApprovalWorkflow:
         """Say on cards that the call runs, if it does so for long enough to be noticed."""
         if listing is not None:
             await workflow.wait_condition(lambda: making.done() or listing.done())
-            if not making.done() and deliveries.can_show_running:
+            if not making.done():
                 await deliveries.show_running(making)
         elif deliveries.can_show_running:
             try:

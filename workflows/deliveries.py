@@ -13,7 +13,7 @@ from temporalio.exceptions import FailureError
 from temporalio.workflow import ActivityCancellationType
 
 with workflow.unsafe.imports_passed_through():
-    from assent import core
+    from assent import core, names
     from assent.contracts.deliver import Delivered, Delivery, Revision
     from assent.steps import DELIVER, SHOW
     from workflows.bundle_member import BundleMember
@@ -23,6 +23,8 @@ with workflow.unsafe.imports_passed_through():
 
 _A_MOMENT = timedelta(seconds=1)
 """How long an outcome may be held back for what is being shown: a chat that is well has answered by then."""
+_SEEN_TO_ITS_END = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
+"""What was given up is over once its last try has ended: until then it may still change what people see."""
 
 
 class Deliveries:
@@ -40,6 +42,8 @@ class Deliveries:
         self._is_telling = False
         """Whether something is being said of a call that was decided about."""
         self._is_stopped = False
+        self._late: list[tuple[Delivery, Delivered]] = []
+        """Cards that came, or may have come, when the wait was over."""
 
     async def send_first(self, now: datetime, sent: tuple[Delivered | None, ...] | None = None) -> None:
         """Send what is due before the wait begins, within the workflow's own task; a slow Feishu is left to others.
@@ -120,10 +124,12 @@ class Deliveries:
 
     async def _show(self, revision: Revision) -> None:
         """However long Feishu takes, until there is something newer to show; never while an older try goes on."""
-        kind = ActivityCancellationType
-        given_up = kind.WAIT_CANCELLATION_COMPLETED if self._gives_up else kind.TRY_CANCEL
-        with suppress(FailureError):
+        given_up = _SEEN_TO_ITS_END if self._gives_up else ActivityCancellationType.TRY_CANCEL
+        try:
             await take(SHOW, revision, OUTBOUND, given_up=given_up)
+        except FailureError:
+            if self._is_outdated and workflow.patched(names.DOUBTED_CARDS):
+                self._approval.becomes(core.doubt, revision)
         if not self._is_outdated:
             self._approval.becomes(core.shown, self._news)
 
@@ -139,24 +145,34 @@ class Deliveries:
         delivered = await self._try(delivery, HERE)
         if delivered is not None:
             self._arrived(delivery, delivered)
-        elif not self._is_stopped:
+        elif self._is_stopped:
+            self._may_have_arrived(delivery)
+        else:
             await self._send_patiently(delivery)
 
     async def _try(self, delivery: Delivery, where: Where) -> Delivered | None:
         """Send it; None if Feishu does not take it at once."""
         try:
-            return await take(DELIVER, delivery, where, within=AT_ONCE, retry=ONCE)
+            return await take(DELIVER, delivery, where, within=AT_ONCE, retry=ONCE, given_up=_SEEN_TO_ITS_END)
         except FailureError:
             return None
 
     async def _send_patiently(self, delivery: Delivery) -> None:
         try:
-            delivered = await take(DELIVER, delivery, OUTBOUND)
+            delivered = await take(DELIVER, delivery, OUTBOUND, given_up=_SEEN_TO_ITS_END)
         except FailureError:
-            return  # the approval is over
-        self._arrived(delivery, delivered)
+            self._may_have_arrived(delivery)  # the approval is over
+        else:
+            self._arrived(delivery, delivered)
+
+    def _may_have_arrived(self, delivery: Delivery) -> None:
+        """It was given up, and nobody knows whether the card is there."""
+        self._late.append((delivery, Delivered()))
 
     def _arrived(self, delivery: Delivery, delivered: Delivered) -> None:
+        if self._is_stopped:
+            self._late.append((delivery, delivered))
+            return
         approval = self._approval
         approval.becomes(core.arrive, delivery.kind, delivered, workflow.now())
         if not core.are_on_their_way(approval.state):
@@ -177,16 +193,29 @@ class Deliveries:
 
     async def show_running(self, making: asyncio.Task[Any]) -> None:
         """Say on the cards that the call runs, as long as it does."""
-        self._bundle.tell(core.member(self._approval.state))
-        await self.tell(making)
+        if self.can_show_running:
+            self._bundle.tell(core.member(self._approval.state))
+        if core.has_cards(self._approval.state):
+            await self.tell(making)
+        if self._some_are_late():
+            await workflow.wait_condition(lambda: making.done() or not self._sending)
+            self._take_late()
+            await self.tell(making)
+
+    def _some_are_late(self) -> bool:
+        """Whether cards came, or may come, that ask what was decided before they were there."""
+        return bool(self._sending or self._late) and workflow.patched(names.LATE_CARDS)
+
+    def _take_late(self) -> None:
+        for delivery, delivered in self._late:
+            self._approval.becomes(core.arrive, delivery.kind, delivered, workflow.now())
+        self._late = []
 
     async def tell(self, making: asyncio.Task[Any], *, asking: bool | None = None) -> None:
         """Say on the cards that the call runs, and where that has changed whether its tool waits for an answer.
 
         Whatever was said before is said by then: what comes late would cover it.
         """
-        if not core.has_cards(self._approval.state):
-            return
         if self._approval.plan.is_shown_in_turn:
             while self._is_busy and not making.done():  # of several who waited, the next one is busy now
                 await workflow.wait_condition(lambda: making.done() or not self._is_busy)
@@ -199,7 +228,13 @@ class Deliveries:
         try:
             progress = state.panel.progress(state.plan, state.notes.judged)
             approval_id = state.plan.approval_id
-            said = Revision(approval_id=approval_id, decided=state.accepted, progress=progress, asking=asking)
+            said = Revision(
+                approval_id=approval_id,
+                decided=state.accepted,
+                progress=progress,
+                asking=asking,
+                doubts_older=core.doubts_older(state),
+            )
             await try_to(SHOW, said)
         finally:
             self._is_telling = False
@@ -221,6 +256,14 @@ class Deliveries:
         """Say on the cards that the call has ended, and that its result waits to be released."""
         state = self._approval.state
         self._bundle.tell(core.member(state))
-        if state.cards.message_ids:
+        is_due = bool(state.cards.message_ids)
+        if self._some_are_late():
+            is_due = True
+            with suppress(TimeoutError):
+                await workflow.wait_condition(lambda: not self._sending, timeout=_A_MOMENT)
+            self._take_late()
+        if is_due:
             await workflow.wait_condition(lambda: self._showing is None)
-            await try_to(SHOW, Revision(approval_id=state.plan.approval_id, decided=state.accepted, reviewing=True))
+            approval_id, in_doubt = state.plan.approval_id, self._approval.state.cards.is_doubted
+            said = Revision(approval_id=approval_id, decided=state.accepted, reviewing=True, doubts_older=in_doubt)
+            await try_to(SHOW, said)

@@ -64,3 +64,5 @@ class Revision(Frozen):
     """Whether the call has ended and its result waits to be released."""
     asking: bool | None = None
     """Whether its running tool waits for somebody's answer, where that has changed."""
+    doubts_older: bool = False
+    """Whether those of which the ledger says that newer ones took their place may say something else."""

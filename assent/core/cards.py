@@ -37,6 +37,8 @@ class Cards(Frozen):
     """Until when they are held back, because one that is shared with others may come."""
     was_interrupted: bool = False
     """Whether a former run left them half sent."""
+    is_doubted: bool = False
+    """Whether older ones may say again what they said before newer ones took their place."""
 
     @property
     def is_missing(self) -> bool:
@@ -59,7 +61,7 @@ class Cards(Frozen):
     def lag(self, now: datetime, renewal: int, news: int) -> bool:
         """Whether those that are there do not show what they should."""
         released = self.held_until is not None and not self.is_held(now, renewal)
-        return not self.on_their_way and (released or self.renewal != renewal or self.news != news)
+        return not self.on_their_way and (released or self.is_doubted or self.renewal != renewal or self.news != news)
 
     def sending(self, places: int, renewal: int, news: int, *, looks_back: bool = True) -> Cards:
         """The next generation goes out; one that a former run left half sent, and still is right, goes out again.

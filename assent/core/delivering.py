@@ -63,13 +63,22 @@ def show(approval: Planned, now: datetime) -> Revision | None:
         progress=approval.panel.progress(plan, approval.notes.judged),
         payload_sha256=plan.payload_sha256,
         generation=cards.generation,
+        doubts_older=cards.is_doubted,
     )
 
 
 def shown(approval: Planned, news: int) -> Planned:
     """Its cards say this."""
     cards = _open_cards(approval)
-    return _with_open_cards(approval, cards.model_copy(update={"news": max(cards.news, news)}))
+    return _with_open_cards(approval, cards.model_copy(update={"news": max(cards.news, news), "is_doubted": False}))
+
+
+def doubt(approval: Planned, revision: Revision) -> Planned:
+    """Nobody knows whether the cards say this, and newer ones may have taken the place of some meanwhile."""
+    cards = _open_cards(approval)
+    if cards.generation == revision.generation:
+        return approval
+    return _with_open_cards(approval, cards.model_copy(update={"is_doubted": True}))
 
 
 def call_others(approval: Planned, now: datetime) -> Planned:
@@ -192,6 +201,11 @@ def _with_cards(approval: Planned, kind: CardKind, cards: Cards) -> Planned:
 def has_changed(before: Planned, after: Planned) -> bool:
     """Whether something happened that people should see."""
     return (before.renewal, before.news) != (after.renewal, after.news)
+
+
+def doubts_older(approval: Planned) -> bool:
+    """Whether older cards of what is decided about now may say again what they said before."""
+    return _open_cards(approval).is_doubted
 
 
 def has_cards(approval: Planned) -> bool:

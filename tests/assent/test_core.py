@@ -180,6 +180,27 @@ def test_older_cards_that_could_not_be_changed_are_tried_again(at_noon: datetime
     assert core.show(core.shown(approval, approval.news), at_noon) is None
 
 
+def test_older_cards_that_were_changed_while_newer_ones_followed_are_looked_at_again(at_noon: datetime) -> None:
+    approval, _ = carded(at_noon)
+    for message_id in ("om_1", "om_2"):
+        approval = core.arrive(approval, CardKind.CALL, Delivered(message_id=message_id), at_noon)
+    approval = core.decide(approval, decided(approval.plan, ANN, DecisionKind.APPROVE), at_noon)
+    said = core.show(approval, at_noon)
+    assert said is not None
+    assert core.doubt(approval, said) == approval, "whatever it said is said again"
+    passed_on = decided(approval.plan, ME, DecisionKind.DELEGATE, "e2", delegate_to=OTHER)
+    approval, newer = core.send(core.decide(approval, passed_on, at_noon), at_noon)
+    approval = core.doubt(approval, said)
+    assert core.show(approval, at_noon) is None, "not before the newer ones are there"
+    for delivery in newer:
+        delivered = Delivered(message_id=f"om_newer_{delivery.place}")
+        approval = core.arrive(approval, CardKind.CALL, delivered, at_noon)
+    again = core.show(next_run(approval), at_noon)
+    assert again is not None
+    assert (again.doubts_older, again.generation) == (True, newer[0].generation)
+    assert core.show(core.shown(approval, approval.news), at_noon) is None
+
+
 # A person who never stops
 
 

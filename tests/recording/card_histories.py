@@ -15,7 +15,7 @@ from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import bundles
 from tests.support.cards import values
-from tests.support.feishu_service import OUTSIDER, REQUESTER, Agent, FeishuService
+from tests.support.feishu_service import OUTSIDER, REQUESTER, Agent, FeishuService, buttons
 from tests.support.shared_files import Sharing
 from tests.support.simulated_feishu import served
 from tests.support.temporal_operations import finished, forget, purge
@@ -252,6 +252,74 @@ async def carded_handed_over(feishu: FeishuService, directory: Path) -> str:
 @path
 async def settling_cards(feishu: FeishuService, directory: Path) -> str:
     return (await handed_over(feishu, directory))[1]
+
+
+async def cards_of(feishu: FeishuService, handle: ApprovalHandle, count: int) -> list[dict[str, Any]]:
+    """Its cards, once there are so many."""
+
+    async def there() -> list[dict[str, Any]] | None:
+        found = await feishu.chat.cards(handle.id)
+        return found if len(found) == count else None
+
+    return await until(there)
+
+
+@path
+async def carded_in_doubt(feishu: FeishuService, directory: Path) -> str:
+    """How far a stage had come was given up for the next one, and Feishu did not say whether it landed."""
+    stage = f'{{people = ["open_id:{REQUESTER.open_id}", "open_id:{OUTSIDER.open_id}"], threshold = 2}}'
+    stages = f'[{stage}, {{people = ["open_id:{OPERATOR.open_id}"]}}]'
+    async with feishu.service.policy(f"[[rule]]\nname = 'stages'\napprovers = {stages}"):
+        handle = await feishu.ask(directory)
+        first, second = await cards_of(feishu, handle, 2)
+        slow = {"on": "patch", "kind": "slow", "seconds": 12, "times": 1, "match": {"message_id": second["message_id"]}}
+        await feishu.chat.misbehave(slow)
+        assert await feishu.click(handle, first) == "accepted"
+
+        async def is_told() -> bool:
+            return "1 of 2" in str(
+                next(each for each in await feishu.chat.cards(handle.id) if each["uuid"] == second["uuid"])
+            )
+
+        await until(is_told)
+        assert await feishu.click(handle, second, who=OUTSIDER) == "accepted"
+        workflow = feishu.service.client.get_workflow_handle(names.approval_workflow(handle.id))
+
+        async def is_looked_at_again() -> bool:
+            happened = [each async for each in workflow.fetch_history_events()]
+            shown = [
+                each.event_id
+                for each in happened
+                if each.activity_task_scheduled_event_attributes.activity_type.name == names.SHOW
+            ]
+            ended = {each.activity_task_completed_event_attributes.scheduled_event_id for each in happened}
+            return len(shown) == 2 and shown[-1] in ended
+
+        await until(is_looked_at_again)
+        assert await feishu.click(handle, (await cards_of(feishu, handle, 3))[-1], who=OPERATOR) == "accepted"
+        await handle.outcome()
+    await feishu.chat.behave()
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def carded_too_late(feishu: FeishuService, directory: Path) -> str:
+    """A reminder was on its way when somebody approved; it loses its buttons while the call runs."""
+    async with feishu.service.policy("[[rule]]\nname = 'remind'\nremind_after = 0.05\nttl = '60s'"):
+        handle = await feishu.ask(directory, "gated", arguments={"gate": str(directory / "gate")})
+        (card,) = await cards_of(feishu, handle, 1)
+        await feishu.chat.misbehave({"on": "send", "kind": "slow", "seconds": 5})
+        await cards_of(feishu, handle, 2)
+        assert await feishu.click(handle, card) == "accepted"
+
+        async def is_told() -> bool:
+            return not any(buttons(each["content"]) for each in await cards_of(feishu, handle, 2))
+
+        await until(is_told)
+        (directory / "gate").touch()
+        assert (await handle.outcome()).status == "executed"
+    await feishu.chat.behave()
+    return names.approval_workflow(handle.id)
 
 
 @path

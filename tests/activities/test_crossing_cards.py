@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ from activities.feishu.answers import Sent
 from activities.feishu.client import Feishu
 from activities.feishu.errors import FeishuSilent, FeishuUnavailable
 from assent import ApprovalHandle, names
-from ledger import Shown
+from ledger import MessageKind, Shown, Slot
 from tests.conftest import OPERATOR
 from tests.support import servers
 from tests.support.changing_cards import (
@@ -52,8 +52,25 @@ async def as_it_was(feishu: FeishuService) -> AsyncIterator[None]:
     await feishu.chat.behave()
 
 
+Change = Callable[[Feishu, str, str], Awaitable[None]]
+
+
+@pytest.fixture
+async def changes(feishu: FeishuService, monkeypatch: pytest.MonkeyPatch) -> Callable[[Change], None]:
+    """Takes over how a test's own cards are changed: those of earlier tests may still be on their way."""
+    patch, others = Feishu.patch, {each["message_id"] for each in await feishu.chat.messages()}
+
+    def take_over(change: Change) -> None:
+        async def changed(client: Feishu, message_id: str, card: str) -> None:
+            await (patch if message_id in others else change)(client, message_id, card)
+
+        monkeypatch.setattr(Feishu, "patch", changed)
+
+    return take_over
+
+
 async def test_how_far_they_had_come_does_not_cover_that_it_runs(
-    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    feishu: FeishuService, tmp_path: Path, changes: Callable[[Change], None]
 ) -> None:
     await members(feishu, TEAM, REQUESTER, APPROVER)
     held, released = asyncio.Event(), asyncio.Event()
@@ -65,7 +82,7 @@ async def test_how_far_they_had_come_does_not_cover_that_it_runs(
             await released.wait()
         await patch(client, message_id, card)
 
-    monkeypatch.setattr(Feishu, "patch", held_up)
+    changes(held_up)
     gate = tmp_path / "gate"
     async with feishu.service.policy(rules(approvers=f'{{chat = "{TEAM}", threshold = 2}}')):
         handle = await feishu.ask(tmp_path, "gated", chat_id=TEAM, arguments={"gate": str(gate)})
@@ -89,7 +106,7 @@ async def test_how_far_they_had_come_does_not_cover_that_it_runs(
 
 
 async def test_how_far_one_stage_had_come_does_not_cover_that_the_next_one_is_asked(
-    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    feishu: FeishuService, tmp_path: Path, changes: Callable[[Change], None]
 ) -> None:
     held, released = asyncio.Event(), asyncio.Event()
     patch = Feishu.patch
@@ -100,7 +117,7 @@ async def test_how_far_one_stage_had_come_does_not_cover_that_the_next_one_is_as
             await released.wait()
         await patch(client, message_id, card)
 
-    monkeypatch.setattr(Feishu, "patch", held_up)
+    changes(held_up)
     async with feishu.service.policy(two_stages()):
         handle = await feishu.ask(tmp_path)
         former = await all_cards(feishu, handle, 2)
@@ -119,7 +136,7 @@ async def test_how_far_one_stage_had_come_does_not_cover_that_the_next_one_is_as
 
 
 async def test_of_two_changes_of_a_card_that_cross_the_older_does_not_stay(
-    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    feishu: FeishuService, tmp_path: Path, changes: Callable[[Change], None]
 ) -> None:
     """That newer cards follow reaches Feishu before how far they had come does, and is confirmed after it."""
     patch, crossed = Feishu.patch, ""
@@ -145,7 +162,7 @@ async def test_of_two_changes_of_a_card_that_cross_the_older_does_not_stay(
         else:
             await patch(client, message_id, card)
 
-    monkeypatch.setattr(Feishu, "patch", crossing)
+    changes(crossing)
     async with feishu.service.policy(two_stages()):
         handle = await feishu.ask(tmp_path, chat_id=TEAM)
         card = await feishu.chat.card(handle.id)
@@ -161,7 +178,7 @@ async def test_of_two_changes_of_a_card_that_cross_the_older_does_not_stay(
 
 
 async def test_what_landed_though_it_was_given_up_does_not_stay(
-    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    feishu: FeishuService, tmp_path: Path, changes: Callable[[Change], None]
 ) -> None:
     """How far they had come reaches a card after that newer cards follow, and Feishu's answer is lost."""
     patch, crossed = Feishu.patch, ""
@@ -176,7 +193,7 @@ async def test_what_landed_though_it_was_given_up_does_not_stay(
         if is_first:
             raise FeishuUnavailable("its answer was lost")
 
-    monkeypatch.setattr(Feishu, "patch", crossing)
+    changes(crossing)
     async with feishu.service.policy(two_stages()):
         handle = await feishu.ask(tmp_path, chat_id=TEAM)
         card = await feishu.chat.card(handle.id)
@@ -214,8 +231,11 @@ async def test_a_reminder_that_comes_after_the_decision_loses_its_buttons_while_
     async with feishu.service.policy(rules(remind_after="0.03", ttl="'60s'")):
         handle = await feishu.ask(tmp_path, "gated", arguments={"gate": str(gate)})
         card = await feishu.chat.card(handle.id)
+        reminder_of = Slot(approval_id=handle.id, kind=MessageKind.CARD, generation=2, place=0)
 
         async def late(client: Feishu, *to: Any, **named: Any) -> Sent:
+            if named["uuid"] != reminder_of.uuid:
+                return await send(client, *to, **named)
             is_first = not held.is_set()
             held.set()
             await goes_on.wait()
@@ -241,7 +261,7 @@ async def test_a_reminder_that_comes_after_the_decision_loses_its_buttons_while_
 
 
 async def test_the_end_comes_after_what_was_still_being_said(
-    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    feishu: FeishuService, tmp_path: Path, changes: Callable[[Change], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However late that arrives, and though Feishu fails once right after it; the outcome does not wait for cards."""
     monkeypatch.setattr(recording, "OUTBOUND_ATTEMPT", timedelta(seconds=2))
@@ -256,7 +276,7 @@ async def test_the_end_comes_after_what_was_still_being_said(
             raise FeishuUnavailable("it answered with the HTTP status 503")
         await patch(client, message_id, card)
 
-    monkeypatch.setattr(Feishu, "patch", in_trouble)
+    changes(in_trouble)
     async with feishu.service.policy(two_of(APPROVER, REQUESTER)):
         handle = await feishu.ask(tmp_path, chat_id=TEAM)
         card = await feishu.chat.card(handle.id)
@@ -315,7 +335,7 @@ async def test_a_card_of_a_stage_that_is_over_loses_its_buttons_once_feishu_lets
 
 
 async def test_a_card_that_was_busy_when_it_was_followed_loses_its_buttons(
-    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    feishu: FeishuService, tmp_path: Path, changes: Callable[[Change], None]
 ) -> None:
     """It was just being said on it how far the approvers had come, for a long time."""
     patch, began, goes_on = Feishu.patch, asyncio.Event(), asyncio.Event()
@@ -333,7 +353,7 @@ async def test_a_card_that_was_busy_when_it_was_followed_loses_its_buttons(
                 await goes_on.wait()
             await patch(client, message_id, card)
 
-        monkeypatch.setattr(Feishu, "patch", slowly)
+        changes(slowly)
         assert await feishu.click(handle, former[1], who=APPROVER) == "accepted"
         await refused.wait()  # the reminder's cards are there, and the busy one could not be told
         goes_on.set()
@@ -349,7 +369,7 @@ def _scheduled(event: HistoryEvent) -> str:
 
 
 async def test_what_is_said_of_a_running_call_is_said_in_turn(
-    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    feishu: FeishuService, tmp_path: Path, changes: Callable[[Change], None]
 ) -> None:
     """That its tool asks, and that it runs, while Feishu takes its time: the one never covers the other."""
     at_work, most = Counter[str](), 0
@@ -365,7 +385,7 @@ async def test_what_is_said_of_a_running_call_is_said_in_turn(
         finally:
             at_work[message_id] -= 1
 
-    monkeypatch.setattr(Feishu, "patch", slowly)
+    changes(slowly)
     handle = await feishu.ask(tmp_path, "asks_in_vain")
     card = await feishu.chat.card(handle.id)
     assert await feishu.click(handle, card) == "accepted"
@@ -385,7 +405,7 @@ async def test_what_is_said_of_a_running_call_is_said_in_turn(
 
 
 async def test_of_several_things_that_wait_to_be_said_of_a_running_call_one_is_said_at_a_time(
-    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    feishu: FeishuService, tmp_path: Path, changes: Callable[[Change], None]
 ) -> None:
     """That its tool asks, and that it runs, both wait until it has been said how far the approvers had come."""
     at_work, most = Counter[str](), 0
@@ -403,7 +423,7 @@ async def test_of_several_things_that_wait_to_be_said_of_a_running_call_one_is_s
         finally:
             at_work[message_id] -= 1
 
-    monkeypatch.setattr(Feishu, "patch", slowly)
+    changes(slowly)
     people = f'people = ["open_id:{APPROVER.open_id}", "open_id:{REQUESTER.open_id}"]'
     async with feishu.service.policy(rules(approvers=f"{{{people}, threshold = 2}}")):
         handle = await feishu.ask(tmp_path, "asks_in_vain")

@@ -168,16 +168,16 @@ async def test_that_a_reminder_follows_does_not_cover_the_end(
 ) -> None:
     monkeypatch.setattr(activities.questions, "_WORTH_REMINDING", timedelta(0))
     patch, held, goes_on = Feishu.patch, asyncio.Event(), asyncio.Event()
+    handle = await ask(feishu, SURE, ttl=timedelta(seconds=6))
+    older, record = await card_of(feishu, handle), names.question_workflow(handle.id)
 
     async def held_up(client: Feishu, message_id: str, card: str) -> None:
-        if not held.is_set():
+        if message_id == older["message_id"] and not held.is_set():
             held.set()
             await goes_on.wait()
         await patch(client, message_id, card)
 
     monkeypatch.setattr(Feishu, "patch", held_up)
-    handle = await ask(feishu, SURE, ttl=timedelta(seconds=6))
-    older, record = await card_of(feishu, handle), names.question_workflow(handle.id)
     await held.wait()  # that the reminder took its place is on its way to it
     await handle.cancel("no longer needed", actor=REQUESTER)
     await handle.answer()

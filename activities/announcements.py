@@ -17,6 +17,7 @@ from assent import names
 from assent.contracts.audit import ClosingHead
 from assent.contracts.conclude import Announcement
 from assent.payload import sha256
+from assent.tls import trusted
 from assent.tools.bounded_http import PLAIN
 from assent.webhooks import signed
 
@@ -40,7 +41,13 @@ class AnnouncementActivities:
         self._secrets = secrets
         self._heads = heads
         self._lanes = Lanes(each=_EACH, overall=_OVERALL)
-        self._client = httpx.AsyncClient(transport=transport, timeout=_WITHIN, follow_redirects=False, trust_env=False)
+        self._client = httpx.AsyncClient(
+            transport=transport,
+            timeout=_WITHIN,
+            follow_redirects=False,
+            trust_env=False,
+            verify=trusted(trust_env=False),
+        )
 
     async def close(self) -> None:
         await self._client.aclose()

@@ -20,6 +20,7 @@ import httpx
 
 from assent.contracts.audit import AuditRecord
 from assent.named_functions import named_function
+from assent.tls import trusted
 from ledger import Ledger
 
 GROUP = "assent.audit_sinks"
@@ -82,7 +83,7 @@ def _address(url: str) -> Sink:
     async def post(line: Line) -> None:
         named = {"Idempotency-Key": line["hash"]}
         async with (
-            httpx.AsyncClient(timeout=_WITHIN) as http,
+            httpx.AsyncClient(timeout=_WITHIN, verify=trusted()) as http,
             http.stream("POST", url, json=line, headers=named) as answer,
         ):
             if not answer.is_success:  # whatever else it says is not read

@@ -46,6 +46,7 @@ from assent.contracts.identity import Identity
 from assent.errors import FileGone, FileUnavailable
 from assent.files import Source
 from assent.settings import Settings
+from assent.tls import trusted
 from assent.tools import bounded_http
 from assent.tools.bounded_http import PLAIN
 
@@ -99,13 +100,15 @@ class Feishu:
         self._app_id = app_id
         self._app_secret = app_secret
         self._timeout = timeout
+        is_remote = urlsplit(domain).scheme == "https"  # a proxy has no business between us and this machine
         self._http = httpx.AsyncClient(
             base_url=domain,
             transport=transport,
             headers=PLAIN,
             timeout=None,  # each call has one limit for all of it
             limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=32, keepalive_expiry=60),
-            trust_env=urlsplit(domain).scheme == "https",  # a proxy has no business between us and this machine
+            trust_env=is_remote,
+            verify=trusted(trust_env=is_remote),
         )
         self._downloads = Lanes(each=_DOWNLOADS_OF_ONE, overall=_DOWNLOADS)
         self._own_open_id: str | None = None

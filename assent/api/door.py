@@ -51,6 +51,7 @@ from assent.contracts.signals import Withdrawal
 from assent.contracts.state import PendingItem, State
 from assent.contracts.values import Surface
 from assent.errors import ApprovalNotFound, AssentError, InvalidRequest, QuotaExceeded, Unavailable
+from assent.tls import trusted
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +79,7 @@ class HttpDoor:
             timeout=httpx.Timeout(_ANSWER_WITHIN, connect=10, pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),  # each wait holds one
             transport=transport,
+            verify=trusted(),
         )
         self.questions = HttpQuestions(self._insist, self._polled)
         self.runs = HttpRuns(self._insist)

@@ -20,6 +20,7 @@ from pydantic_core import to_jsonable_python
 
 from assent import strict_json
 from assent.errors import AssentError, InvalidTool
+from assent.tls import trusted
 from assent.tools import bounded_http
 from assent.tools.bounded_http import PLAIN
 from assent.tools.definition import ProbeAnswer, ProbeResult, Tool, ToolContext, ToolOutcome, ToolResult, tool
@@ -137,7 +138,7 @@ def http_tool(
     async def send(ctx: ToolContext, **arguments: Any) -> ToolResult:
         limits = httpx.Timeout(timeout.total_seconds(), connect=min(_CONNECT_WITHIN, timeout.total_seconds()))
         # A connection of its own: a kept one that the server just closed would make an unknown of a call never made.
-        async with httpx.AsyncClient(timeout=limits, follow_redirects=False) as client:
+        async with httpx.AsyncClient(timeout=limits, follow_redirects=False, verify=trusted()) as client:
             try:
                 asked = request(client, ctx, arguments)
             except Exception as error:  # a header, a value, or whatever provides them: nothing has left this process
@@ -187,7 +188,7 @@ def _probe(url: str, known: Set[str], headers: _Headers) -> Callable[..., Awaita
 
 async def _found(target: httpx.URL, headers: httpx.Headers) -> ProbeResult | ProbeAnswer:
     async with (
-        httpx.AsyncClient(timeout=_PROBED_WITHIN, follow_redirects=False) as client,
+        httpx.AsyncClient(timeout=_PROBED_WITHIN, follow_redirects=False, verify=trusted()) as client,
         client.stream("GET", target, headers=headers) as answer,
     ):
         if answer.status_code in _ABSENT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -47,6 +48,16 @@ async def test_request_carries_the_key_and_the_headers(server: Server) -> None:
     assert request.header("Idempotency-Key") == [CONTEXT.idempotency_key]
     assert request.header("Authorization") == [SECRET]
     assert request.header("User-Agent") != []
+
+
+async def test_certificates_are_read_once_and_not_for_each_call(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = declared("POST", server.url)
+    await called(own)
+    monkeypatch.setattr(ssl, "create_default_context", None)  # reading them again would fail
+    await called(own)
+    assert len(server.received) == 2
 
 
 async def test_headers_may_be_made_for_each_request(server: Server) -> None:

@@ -16,6 +16,7 @@ import httpx
 
 import simulator
 from assent import ApprovalHandle
+from assent.tls import trusted
 from cards import Wording
 from tests.conftest import new_database, open_service
 from tests.support.environment import ROOT, worker_environment
@@ -50,7 +51,9 @@ class Part(Process):
 
 def speaking(url: str, **more: Any) -> httpx.AsyncClient:
     """A client that lets go of an idle connection before the server does: else now and then both do, and one loses."""
-    return httpx.AsyncClient(base_url=url, timeout=60, limits=httpx.Limits(keepalive_expiry=2), **more)
+    return httpx.AsyncClient(
+        base_url=url, timeout=60, limits=httpx.Limits(keepalive_expiry=2), verify=trusted(), **more
+    )
 
 
 class Seen(Chat):
@@ -87,7 +90,7 @@ class Deployment:
         self.namespace = namespace
         self.database = database
         self.chat: Chat = Seen("http://127.0.0.1:1")
-        self.agent = httpx.AsyncClient()
+        self.agent = httpx.AsyncClient(verify=trusted())
         self.parts: dict[str, Part] = {}
         self._address = address
         self._directory = directory

@@ -16,6 +16,7 @@ from temporalio.client import Client
 import simulator
 from assent import ApprovalHandle, Decision, Identity, Outcome
 from assent.contracts.values import Surface
+from assent.tls import trusted
 from assent.types import DecisionKind, Remember, Stage
 from ledger import MessageKind, Slot
 from tests.conftest import Service, new_database, open_service
@@ -43,7 +44,9 @@ class Chat:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.http = httpx.AsyncClient(base_url=url, timeout=60, limits=httpx.Limits(keepalive_expiry=2))
+        self.http = httpx.AsyncClient(
+            base_url=url, timeout=60, limits=httpx.Limits(keepalive_expiry=2), verify=trusted()
+        )
 
     async def messages(self, chat_id: str | None = None) -> list[dict[str, Any]]:
         answer = await self.http.get("/api/messages", params={"chat_id": chat_id} if chat_id else {})

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.padding import PKCS7
 from fastapi import FastAPI, Request, Response
 
+from assent.tls import trusted
 from simulator import Settings, Simulator, create_app
 
 _KEPT_OPEN = 75
@@ -121,7 +122,7 @@ class Feishu:
 async def feishu(settings: Settings | None = None) -> AsyncIterator[Feishu]:
     """A simulator on a free port."""
     app = create_app(settings)
-    async with served(app) as url, httpx.AsyncClient(base_url=url, timeout=60) as http:
+    async with served(app) as url, httpx.AsyncClient(base_url=url, timeout=60, verify=trusted()) as http:
         yield Feishu(url, app.state.simulator, http)
 
 

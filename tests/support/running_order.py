@@ -12,6 +12,7 @@ WAITING = (
     "processes/test_deaths",
     "processes/test_certainty",
     "workers/test_api_contract",
+    "activities/test_generated_cards",
     "processes/test_restarts",
     "processes/test_dev",
     "processes/test_dev_pages",

@@ -23,6 +23,8 @@ with workflow.unsafe.imports_passed_through():
 
 _A_MOMENT = timedelta(seconds=1)
 """How long an outcome may be held back for what is being shown: a chat that is well has answered by then."""
+_A_WHILE, _LONGEST_WHILE = timedelta(seconds=5), timedelta(minutes=5)
+"""How long after cards could not be told that the call runs they are told again; ever later, up to this."""
 _SEEN_TO_ITS_END = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
 """What was given up is over once its last try has ended: until then it may still change what people see."""
 
@@ -195,12 +197,17 @@ class Deliveries:
         """Say on the cards that the call runs, as long as it does."""
         if self.can_show_running:
             self._bundle.tell(core.member(self._approval.state))
-        if core.has_cards(self._approval.state):
-            await self.tell(making)
+        is_told = not core.has_cards(self._approval.state) or await self.tell(making)
         if self._some_are_late():
             await workflow.wait_condition(lambda: making.done() or not self._sending)
             self._take_late()
-            await self.tell(making)
+            is_told = await self.tell(making)
+        pause = _A_WHILE
+        while not is_told and workflow.patched(names.LATE_CARDS):
+            with suppress(TimeoutError):
+                await workflow.wait_condition(making.done, timeout=pause)
+            pause = min(pause * 2, _LONGEST_WHILE)
+            is_told = await self.tell(making)
 
     def _some_are_late(self) -> bool:
         """Whether cards came, or may come, that ask what was decided before they were there."""
@@ -211,10 +218,11 @@ class Deliveries:
             self._approval.becomes(core.arrive, delivery.kind, delivered, workflow.now())
         self._late = []
 
-    async def tell(self, making: asyncio.Task[Any], *, asking: bool | None = None) -> None:
+    async def tell(self, making: asyncio.Task[Any], *, asking: bool | None = None) -> bool:
         """Say on the cards that the call runs, and where that has changed whether its tool waits for an answer.
 
-        Whatever was said before is said by then: what comes late would cover it.
+        Whatever was said before is said by then: what comes late would cover it. Tells whether all of them say it,
+        or it has become pointless.
         """
         if self._approval.plan.is_shown_in_turn:
             while self._is_busy and not making.done():  # of several who waited, the next one is busy now
@@ -222,7 +230,7 @@ class Deliveries:
         elif asking is None:
             await workflow.wait_condition(lambda: making.done() or self._showing is None)
         if making.done():
-            return
+            return True
         state = self._approval.state
         self._is_telling = True
         try:
@@ -235,7 +243,7 @@ class Deliveries:
                 asking=asking,
                 doubts_older=core.doubts_older(state),
             )
-            await try_to(SHOW, said)
+            return await try_to(SHOW, said)
         finally:
             self._is_telling = False
 

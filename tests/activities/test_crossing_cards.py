@@ -260,6 +260,27 @@ async def test_a_reminder_that_comes_after_the_decision_loses_its_buttons_while_
     assert await replays(feishu.service.client, handle)
 
 
+async def test_that_a_call_runs_is_said_once_feishu_lets_it(feishu: FeishuService, tmp_path: Path) -> None:
+    """On the card that could not be changed at first; whose card can be is told once."""
+    gate = tmp_path / "gate"
+    async with feishu.service.policy(two_of(APPROVER, REQUESTER)):
+        handle = await feishu.ask(tmp_path, "gated", arguments={"gate": str(gate)})
+        sick, healthy = await all_cards(feishu, handle, 2)
+        await feishu.chat.misbehave({"on": "patch", "kind": "5xx", "match": {"message_id": sick["message_id"]}})
+        assert await feishu.click(handle, healthy, who=APPROVER) == "accepted"
+        assert await feishu.click(handle, healthy, who=REQUESTER) == "accepted"
+        await until(lambda: has_no_buttons(feishu, healthy))
+        assert not await has_no_buttons(feishu, sick)
+        before = len(await revisions(feishu, healthy))
+        await feishu.chat.behave()
+        await until(lambda: has_no_buttons(feishu, sick))
+        assert (await handle.state()).phase == "executing"
+        assert len(await revisions(feishu, healthy)) == before
+        gate.touch()
+        assert (await handle.outcome()).status == "executed"
+    assert await replays(feishu.service.client, handle)
+
+
 async def test_the_end_comes_after_what_was_still_being_said(
     feishu: FeishuService, tmp_path: Path, changes: Callable[[Change], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,7 +28,7 @@ from tests.support.web import TENANT
 SEEDS = [int(seed) for seed in os.environ.get("SEEDS", "34 211").split()]
 CALLS = 10
 PEOPLE = (APPROVER, REQUESTER, OPERATOR, OUTSIDER)
-SETTLING = 90
+SETTLING = 240
 """Seconds that a busy machine may take until all cards say what they should."""
 
 

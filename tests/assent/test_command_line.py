@@ -583,7 +583,17 @@ async def test_without_workers_what_is_said_is_kept_and_what_is_asked_is_unavail
         waiting = await assent.service.gate.request("mark", {"path": str(tmp_path / "m")}, requester=ME)
         asked, decided, shown = await asyncio.gather(
             assent("request", "mark", *call(tmp_path / "m"), *AS_ME),
-            assent("decide", waiting.id, "approve", "--as", "open_id:ou_me", "--hash", "0" * 64, "--json"),
+            assent(
+                "decide",
+                waiting.id,
+                "approve",
+                "--as",
+                "open_id:ou_me",
+                "--hash",
+                "0" * 64,
+                "--json",
+                TEST_VERDICT_WITHIN="2",
+            ),
             assent("show", waiting.id),
         )
         assert asked.code == 0

@@ -323,6 +323,19 @@ async def carded_too_late(feishu: FeishuService, directory: Path) -> str:
 
 
 @path
+async def carded_running_in_vain(feishu: FeishuService, directory: Path) -> str:
+    """Its card can only be told after a while that its call runs."""
+    handle = await feishu.ask(directory, "gated", arguments={"gate": str(directory / "gate")})
+    card = await feishu.chat.card(handle.id)
+    await feishu.chat.misbehave({"on": "patch", "kind": "5xx", "times": 2, "match": {"message_id": card["message_id"]}})
+    assert await feishu.click(handle, card) == "accepted"
+    await feishu.chat.final(handle.id)
+    (directory / "gate").touch()
+    assert (await handle.outcome()).status == "executed"
+    return names.approval_workflow(handle.id)
+
+
+@path
 async def announced(feishu: FeishuService, directory: Path) -> str:
     async with served(Agent(204).app) as url:
         handle = await feishu.ask(directory, callback_url=f"{url}/hook")

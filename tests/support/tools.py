@@ -166,7 +166,7 @@ async def hangs_async(path: str) -> None:
     await asyncio.Event().wait()
 
 
-@tool(timeout=timedelta(minutes=2))
+@tool(timeout=timedelta(minutes=10))
 def gated(path: str, gate: str, outcome: ToolOutcome = ToolOutcome.COMPLETED) -> ToolResult:
     """Leave a mark, wait for the gate, end as told."""
     count = leave_mark(path)

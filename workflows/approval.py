@@ -208,9 +208,10 @@ class ApprovalWorkflow:
         asking = asyncio.create_task(show_asking(approval, making, deliveries)) if plan.asks else None
         found = await making
         approval.becomes(core.write, call.entries, workflow.now())
-        await showing
-        if asking is not None:
-            await asking
+        if not (deliveries.is_telling and workflow.patched(names.LATE_CARDS)):  # a sick chat holds up no outcome
+            await showing
+            if asking is not None:
+                await asking
         probes = 0
         if found.kind is ReportKind.UNKNOWN and plan.has_probe:
             found, probes = await self._probe(approval, found), 1
@@ -264,14 +265,15 @@ class ApprovalWorkflow:
         self._show(Phase.REVIEWING)
         if not result.cards.generation:
             await deliveries.show_result_waits()
-        since = workflow.now()
-        deliveries = self._deliveries = Deliveries(approval, self._bundle)
+        since, former = workflow.now(), deliveries
+        deliveries = self._deliveries = Deliveries(approval, self._bundle, former)
         waiting = Waiting(approval, deliveries, self._continue_as_new, self._describe, since=since)
         if result.decision is None:
             await waiting.write_first()
             await deliveries.send_first(since)
         await waiting.until(lambda state: state.result is None or state.result.decision is not None)
         deliveries.stop()
+        former.end()
         result = approval.state.result or result
         approval.state, release = core.release(approval.state, result, workflow.now())
         found = await take(RELEASE, release, HERE)

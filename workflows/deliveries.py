@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from temporalio import workflow
@@ -32,17 +33,22 @@ _SEEN_TO_ITS_END = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
 class Deliveries:
     """Carries out what the core says is due to the cards."""
 
-    def __init__(self, approval: OpenApproval, bundle: BundleMember) -> None:
+    def __init__(self, approval: OpenApproval, bundle: BundleMember, former: Deliveries | None = None) -> None:
+        """former: of the call, where these are of its result."""
         self._approval = approval
         self._bundle = bundle
+        self._former = former
         self._sending: list[asyncio.Task[None]] = []
         self._showing: asyncio.Task[None] | None = None
         self._news = 0
         """What is being shown,"""
         self._is_outdated = False
         """and whether it was given up because there is something newer."""
-        self._is_telling = False
+        self.is_telling = False
         """Whether something is being said of a call that was decided about."""
+        self._telling_on: asyncio.Task[None] | None = None
+        self._is_over = False
+        """Whether nothing is to be said of it any more."""
         self._is_stopped = False
         self._late: list[tuple[Delivery, Delivered]] = []
         """Cards that came, or may have come, when the wait was over."""
@@ -104,7 +110,7 @@ class Deliveries:
 
     @property
     def _is_busy(self) -> bool:
-        return self._showing is not None or self._is_telling
+        return self._showing is not None or self.is_telling
 
     def _give_up_showing(self) -> None:
         """What is being shown is outdated, or somebody else's to show; it is over once its last try has ended."""
@@ -132,6 +138,8 @@ class Deliveries:
         except FailureError:
             if self._is_outdated and workflow.patched(names.DOUBTED_CARDS):
                 self._approval.becomes(core.doubt, revision)
+            if self._is_stopped:
+                return  # given up: what is told next does it
         if not self._is_outdated:
             self._approval.becomes(core.shown, self._news)
 
@@ -198,25 +206,22 @@ class Deliveries:
         if self.can_show_running:
             self._bundle.tell(core.member(self._approval.state))
         is_told = not core.has_cards(self._approval.state) or await self.tell(making)
-        if self._some_are_late():
-            await workflow.wait_condition(lambda: making.done() or not self._sending)
-            self._take_late()
-            is_told = await self.tell(making)
+        await self._tell_on(is_told, partial(self.tell, making), making.done)
+
+    async def _tell_on(self, is_told: bool, tell: Callable[[], Awaitable[bool]], is_over: Callable[[], bool]) -> None:
+        """Tell again: cards that could not be told, and those that come, or may have come, when it was decided."""
         pause = _A_WHILE
-        while not is_told and workflow.patched(names.LATE_CARDS):
-            with suppress(TimeoutError):
-                await workflow.wait_condition(making.done, timeout=pause)
-            pause = min(pause * 2, _LONGEST_WHILE)
-            is_told = await self.tell(making)
-
-    def _some_are_late(self) -> bool:
-        """Whether cards came, or may come, that ask what was decided before they were there."""
-        return bool(self._sending or self._late) and workflow.patched(names.LATE_CARDS)
-
-    def _take_late(self) -> None:
-        for delivery, delivered in self._late:
-            self._approval.becomes(core.arrive, delivery.kind, delivered, workflow.now())
-        self._late = []
+        while not is_over() and (not is_told or self._sending or self._late) and workflow.patched(names.LATE_CARDS):
+            if is_told:
+                await workflow.wait_condition(lambda: is_over() or bool(self._late) or not self._sending)
+            else:
+                with suppress(TimeoutError):
+                    await workflow.wait_condition(lambda: is_over() or bool(self._late), timeout=pause)
+                pause = min(pause * 2, _LONGEST_WHILE)
+            for delivery, delivered in self._late:
+                self._approval.becomes(core.arrive, delivery.kind, delivered, workflow.now())
+            self._late = []
+            is_told = is_over() or await tell()
 
     async def tell(self, making: asyncio.Task[Any], *, asking: bool | None = None) -> bool:
         """Say on the cards that the call runs, and where that has changed whether its tool waits for an answer.
@@ -232,28 +237,29 @@ class Deliveries:
         if making.done():
             return True
         state = self._approval.state
-        self._is_telling = True
+        progress = state.panel.progress(state.plan, state.notes.judged)
+        return await self._say(Revision(approval_id=state.plan.approval_id, progress=progress, asking=asking))
+
+    async def _say(self, said: Revision) -> bool:
+        """Say it of what was decided; tells whether all cards do by now."""
+        state = self._approval.state
+        known = {"decided": state.accepted, "doubts_older": state.cards.is_doubted}
+        self.is_telling = True
         try:
-            progress = state.panel.progress(state.plan, state.notes.judged)
-            approval_id = state.plan.approval_id
-            said = Revision(
-                approval_id=approval_id,
-                decided=state.accepted,
-                progress=progress,
-                asking=asking,
-                doubts_older=core.doubts_older(state),
-            )
-            return await try_to(SHOW, said)
+            return await try_to(SHOW, said.model_copy(update=known))
         finally:
-            self._is_telling = False
+            self.is_telling = False
 
     async def are_quiet(self) -> bool:
         """Whether nothing older is on its way to the cards, now or in a moment: it would cover what comes next."""
-        if not self.takes_turns():
+        if not self._is_in_the_way():
             return True
         with suppress(TimeoutError):
-            await workflow.wait_condition(lambda: not self._is_busy, timeout=_A_MOMENT)
-        return not self._is_busy
+            await workflow.wait_condition(lambda: not self._is_in_the_way(), timeout=_A_MOMENT)
+        return not self._is_in_the_way()
+
+    def _is_in_the_way(self) -> bool:
+        return self.takes_turns() or (self._former is not None and self._former.takes_turns())
 
     async def said(self) -> None:
         """Whatever was being said of how far the approvers had come is said, or given up."""
@@ -264,14 +270,16 @@ class Deliveries:
         """Say on the cards that the call has ended, and that its result waits to be released."""
         state = self._approval.state
         self._bundle.tell(core.member(state))
-        is_due = bool(state.cards.message_ids)
-        if self._some_are_late():
-            is_due = True
+        if self.is_telling:
             with suppress(TimeoutError):
-                await workflow.wait_condition(lambda: not self._sending, timeout=_A_MOMENT)
-            self._take_late()
-        if is_due:
+                await workflow.wait_condition(lambda: not self.is_telling, timeout=_A_MOMENT)
+        said = partial(self._say, Revision(approval_id=state.plan.approval_id, reviewing=True))
+        is_told = True
+        if state.cards.message_ids:
             await workflow.wait_condition(lambda: self._showing is None)
-            approval_id, in_doubt = state.plan.approval_id, self._approval.state.cards.is_doubted
-            said = Revision(approval_id=approval_id, decided=state.accepted, reviewing=True, doubts_older=in_doubt)
-            await try_to(SHOW, said)
+            is_told = await said()
+        self._telling_on = asyncio.create_task(self._tell_on(is_told, said, lambda: self._is_over))
+
+    def end(self) -> None:
+        """Nothing more is said of a result that waits."""
+        self._is_over = True

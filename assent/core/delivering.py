@@ -203,11 +203,6 @@ def has_changed(before: Planned, after: Planned) -> bool:
     return (before.renewal, before.news) != (after.renewal, after.news)
 
 
-def doubts_older(approval: Planned) -> bool:
-    """Whether older cards of what is decided about now may say again what they said before."""
-    return _open_cards(approval).is_doubted
-
-
 def has_cards(approval: Planned) -> bool:
     """Whether a card of what is decided about now is there."""
     return bool(_open_cards(approval).message_ids)

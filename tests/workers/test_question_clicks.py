@@ -148,7 +148,7 @@ async def test_people_are_reminded_once_on_a_new_card(
     feishu: FeishuServiceWithWebhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(activities.questions, "_WORTH_REMINDING", timedelta(0))
-    soon = await ask(feishu, SURE, ttl=timedelta(seconds=6))
+    soon = await ask(feishu, SURE, ttl=timedelta(seconds=30))
     record = names.question_workflow(soon.id)
 
     async def both() -> list[dict[str, Any]] | None:

@@ -24,7 +24,7 @@ with workflow.unsafe.imports_passed_through():
 
 _A_MOMENT = timedelta(seconds=1)
 """How long an outcome may be held back for what is being shown: a chat that is well has answered by then."""
-_A_WHILE, _LONGEST_WHILE = timedelta(seconds=5), timedelta(minutes=5)
+_A_WHILE, _LONGEST_WHILE = timedelta(seconds=5), timedelta(minutes=15)
 """How long after cards could not be told that the call runs they are told again; ever later, up to this."""
 _SEEN_TO_ITS_END = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
 """What was given up is over once its last try has ended: until then it may still change what people see."""
@@ -44,8 +44,8 @@ class Deliveries:
         """What is being shown,"""
         self._is_outdated = False
         """and whether it was given up because there is something newer."""
-        self.is_telling = False
-        """Whether something is being said of a call that was decided about."""
+        self._tellings = 0
+        """How much is being said of a call that was decided about."""
         self._telling_on: asyncio.Task[None] | None = None
         self._is_over = False
         """Whether nothing is to be said of it any more."""
@@ -107,6 +107,11 @@ class Deliveries:
     def takes_turns(self) -> bool:
         """Whether something is being shown that whatever comes next has to wait for."""
         return self._approval.plan.is_shown_in_turn and self._is_busy
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether something is being said of a call that was decided about."""
+        return bool(self._tellings)
 
     @property
     def _is_busy(self) -> bool:
@@ -244,11 +249,11 @@ class Deliveries:
         """Say it of what was decided; tells whether all cards do by now."""
         state = self._approval.state
         known = {"decided": state.accepted, "doubts_older": state.cards.is_doubted}
-        self.is_telling = True
+        self._tellings += 1
         try:
             return await try_to(SHOW, said.model_copy(update=known))
         finally:
-            self.is_telling = False
+            self._tellings -= 1
 
     async def are_quiet(self) -> bool:
         """Whether nothing older is on its way to the cards, now or in a moment: it would cover what comes next."""

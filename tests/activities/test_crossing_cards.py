@@ -69,6 +69,18 @@ async def changes(feishu: FeishuService, monkeypatch: pytest.MonkeyPatch) -> Cal
     return take_over
 
 
+def holding_up(patch: Change, held: asyncio.Event, goes_on: asyncio.Event) -> Change:
+    """Holds up the first change of a card."""
+
+    async def change(client: Feishu, message_id: str, card: str) -> None:
+        if not held.is_set():
+            held.set()
+            await goes_on.wait()
+        await patch(client, message_id, card)
+
+    return change
+
+
 async def test_how_far_they_had_come_does_not_cover_that_it_runs(
     feishu: FeishuService, tmp_path: Path, changes: Callable[[Change], None]
 ) -> None:
@@ -76,13 +88,7 @@ async def test_how_far_they_had_come_does_not_cover_that_it_runs(
     held, released = asyncio.Event(), asyncio.Event()
     patch = Feishu.patch
 
-    async def held_up(client: Feishu, message_id: str, card: str) -> None:
-        if not held.is_set():
-            held.set()
-            await released.wait()
-        await patch(client, message_id, card)
-
-    changes(held_up)
+    changes(holding_up(patch, held, released))
     gate = tmp_path / "gate"
     async with feishu.service.policy(rules(approvers=f'{{chat = "{TEAM}", threshold = 2}}')):
         handle = await feishu.ask(tmp_path, "gated", chat_id=TEAM, arguments={"gate": str(gate)})
@@ -111,13 +117,7 @@ async def test_how_far_one_stage_had_come_does_not_cover_that_the_next_one_is_as
     held, released = asyncio.Event(), asyncio.Event()
     patch = Feishu.patch
 
-    async def held_up(client: Feishu, message_id: str, card: str) -> None:
-        if not held.is_set():
-            held.set()
-            await released.wait()
-        await patch(client, message_id, card)
-
-    changes(held_up)
+    changes(holding_up(patch, held, released))
     async with feishu.service.policy(two_stages()):
         handle = await feishu.ask(tmp_path)
         former = await all_cards(feishu, handle, 2)
@@ -290,13 +290,7 @@ async def test_no_outcome_waits_for_a_card_that_is_being_told_that_the_call_runs
     patch, held, goes_on = Feishu.patch, asyncio.Event(), asyncio.Event()
     gate = tmp_path / "gate"
 
-    async def held_up(client: Feishu, message_id: str, card: str) -> None:
-        if not held.is_set():
-            held.set()
-            await goes_on.wait()
-        await patch(client, message_id, card)
-
-    changes(held_up)
+    changes(holding_up(patch, held, goes_on))
     handle = await feishu.ask(tmp_path, "gated", arguments={"gate": str(gate)})
     card = await feishu.chat.card(handle.id)
     assert await feishu.click(handle, card) == "accepted"

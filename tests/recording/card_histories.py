@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from temporalio.testing import TimeSkipper
 
@@ -15,6 +14,7 @@ from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import bundles
 from tests.support.cards import values
+from tests.support.changing_cards import all_cards
 from tests.support.feishu_service import OUTSIDER, REQUESTER, Agent, FeishuService, buttons
 from tests.support.shared_files import Sharing
 from tests.support.simulated_feishu import served
@@ -212,17 +212,13 @@ async def ended_later(feishu: FeishuService, directory: Path) -> tuple[str, str]
     async with feishu.service.policy(f"[[rule]]\nname = 'both'\napprovers = {{people = {people}, threshold = 2}}"):
         handle = await feishu.ask(directory)
 
-        async def both() -> list[dict[str, Any]] | None:
-            found = await feishu.chat.cards(handle.id)
-            return found if len(found) == 2 else None
-
-        first, second = await until(both)
+        first, second = await all_cards(feishu, handle, 2)
         slow = {"on": "patch", "kind": "slow", "seconds": 8, "match": {"message_id": second["message_id"]}}
         await feishu.chat.misbehave(slow)
         assert await feishu.click(handle, first) == "accepted"
 
         async def is_told() -> bool:
-            return "1 of 2" in str((await both() or [{}])[0])
+            return "1 of 2" in str((await all_cards(feishu, handle, 2))[0])
 
         await until(is_told)  # and the other one is being told
         await handle.cancel()
@@ -254,16 +250,6 @@ async def settling_cards(feishu: FeishuService, directory: Path) -> str:
     return (await handed_over(feishu, directory))[1]
 
 
-async def cards_of(feishu: FeishuService, handle: ApprovalHandle, count: int) -> list[dict[str, Any]]:
-    """Its cards, once there are so many."""
-
-    async def there() -> list[dict[str, Any]] | None:
-        found = await feishu.chat.cards(handle.id)
-        return found if len(found) == count else None
-
-    return await until(there)
-
-
 @path
 async def carded_in_doubt(feishu: FeishuService, directory: Path) -> str:
     """How far a stage had come was given up for the next one, and Feishu did not say whether it landed."""
@@ -271,7 +257,7 @@ async def carded_in_doubt(feishu: FeishuService, directory: Path) -> str:
     stages = f'[{stage}, {{people = ["open_id:{OPERATOR.open_id}"]}}]'
     async with feishu.service.policy(f"[[rule]]\nname = 'stages'\napprovers = {stages}"):
         handle = await feishu.ask(directory)
-        first, second = await cards_of(feishu, handle, 2)
+        first, second = await all_cards(feishu, handle, 2)
         slow = {"on": "patch", "kind": "slow", "seconds": 12, "times": 1, "match": {"message_id": second["message_id"]}}
         await feishu.chat.misbehave(slow)
         assert await feishu.click(handle, first) == "accepted"
@@ -296,7 +282,7 @@ async def carded_in_doubt(feishu: FeishuService, directory: Path) -> str:
             return len(shown) == 2 and shown[-1] in ended
 
         await until(is_looked_at_again)
-        assert await feishu.click(handle, (await cards_of(feishu, handle, 3))[-1], who=OPERATOR) == "accepted"
+        assert await feishu.click(handle, (await all_cards(feishu, handle, 3))[-1], who=OPERATOR) == "accepted"
         await handle.outcome()
     await feishu.chat.behave()
     return names.approval_workflow(handle.id)
@@ -307,13 +293,13 @@ async def carded_too_late(feishu: FeishuService, directory: Path) -> str:
     """A reminder was on its way when somebody approved; it loses its buttons while the call runs."""
     async with feishu.service.policy("[[rule]]\nname = 'remind'\nremind_after = 0.05\nttl = '60s'"):
         handle = await feishu.ask(directory, "gated", arguments={"gate": str(directory / "gate")})
-        (card,) = await cards_of(feishu, handle, 1)
+        (card,) = await all_cards(feishu, handle, 1)
         await feishu.chat.misbehave({"on": "send", "kind": "slow", "seconds": 5})
-        await cards_of(feishu, handle, 2)
+        await all_cards(feishu, handle, 2)
         assert await feishu.click(handle, card) == "accepted"
 
         async def is_told() -> bool:
-            return not any(buttons(each["content"]) for each in await cards_of(feishu, handle, 2))
+            return not any(buttons(each["content"]) for each in await all_cards(feishu, handle, 2))
 
         await until(is_told)
         (directory / "gate").touch()

@@ -1,7 +1,7 @@
 # One image for every process of Assent; the command says which. A team with tools of its own builds on it:
 #   FROM assent
 #   COPY our_tools.py .
-# and sets ASSENT_TOOLS=our_tools.
+# and sets ASSENT_TOOLS=our_tools; with the compose file also ASSENT_IMAGE, in .env.
 
 FROM python:3.11.14-slim AS build
 WORKDIR /assent

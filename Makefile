@@ -9,7 +9,7 @@ setup: .venv/.ready
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := $(BIN)/uv pip install --quiet --python $(BIN)/python
 .venv/.ready: requirements.lock pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 	@sed -n '/^uv==/,/# via/p' requirements.lock > .venv/uv.lock
 	@$(PIP) --require-hashes -r .venv/uv.lock || echo "Without uv, pip takes a minute or two."
 	@$(UV) --require-hashes -r requirements.lock || $(PIP) --require-hashes -r requirements.lock

@@ -40,6 +40,9 @@ _KEPT_OPEN = 15
 """Seconds that a connection waits for the next request."""
 _DRAIN_SECONDS = 4
 
+_AS_SENT = ("/v1/", "/internal/")
+"""Where paths hold ids, each encoded as one segment."""
+
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
 
@@ -262,7 +265,7 @@ class Edge:
         # Decoded, a slash inside an approval's id could not be told from one between two parts of the path.
         sent = scope["raw_path"].decode("latin-1")
         try:
-            await self._app({**scope, "path": sent} if sent.startswith("/v1/") else scope, bounded, send)
+            await self._app({**scope, "path": sent} if sent.startswith(_AS_SENT) else scope, bounded, send)
         finally:
             self._room.leave(body)
 

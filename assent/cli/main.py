@@ -276,6 +276,7 @@ async def _cancel(door: TemporalDoor, approval_id: str, reason: str | None, acto
 @click.option(
     "--may-settle", is_flag=True, help="Let it tell what operators say of frozen calls; never of its own requests."
 )
+@click.option("--may-bridge", is_flag=True, help="Let it tell running programs what people answered, for their hosts.")
 @click.option("--may-read-policy", is_flag=True, help="Let it read the operator's rules, and all that tools say.")
 @click.option("--may-list-files", is_flag=True, help="Let it know which files people shared; never what is in them.")
 @click.option("--chat", "chats", multiple=True, metavar="CHAT", help="A chat it may ask in.  [default: any]  [repeat]")
@@ -298,6 +299,7 @@ def _token(
     may_ask: list[str],
     may_decide: bool,
     may_settle: bool,
+    may_bridge: bool,
     may_read_policy: bool,
     may_list_files: bool,
     chats: tuple[str, ...],
@@ -317,6 +319,7 @@ def _token(
         **({"may_ask": may_ask} if may_ask else {}),
         "may_decide": may_decide,
         "may_settle": may_settle,
+        **({"may_bridge": True} if may_bridge else {}),
         "may_read_policy": may_read_policy,
         "may_list_files": may_list_files,
         "chats": chats or ["*"],

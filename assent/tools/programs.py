@@ -50,7 +50,7 @@ def program_tool(
     returns_output: whether the end of its output is part of the result; the ledger has it in any case.
     timeout: how long it may run before it is stopped. What people are asked meanwhile does not count,
     asks: for which there is so much time altogether.
-    declared: whatever else `@tool` takes, but for `retry_safe` and `probe`.
+    declared: whatever else `@tool` takes, but for what is about trying again.
     """
     fields = dict(parameters or {})
     codes = tuple(sorted({*failure_codes}))

@@ -22,6 +22,7 @@ import yaml
 from activities import callback_secrets
 from assent.settings import Settings
 from ledger import roles
+from tests.support.documents import OPERATIONS, rows
 from tests.support.servers import temporal_binary
 from workers import api, webhook
 
@@ -66,17 +67,31 @@ def test_no_sample_is_a_tool_of_a_deployment() -> None:
     assert EXAMPLE["ASSENT_TOOLS"] == ""
 
 
-def test_every_variable_of_ours_is_a_setting() -> None:
-    settings = {f"ASSENT_{name.upper()}" for name in Settings.model_fields}
-    told = {name for service in OURS.values() for name in service["environment"] if name.startswith("ASSENT_")}
-    assert told
-    assert told <= settings
+def test_each_process_is_told_the_settings_that_it_reads_and_no_others() -> None:
+    read = {name: cells[0].split(", ") for name, cells in rows(OPERATIONS, "Settings").items()}
+    assert len(read) > len(Settings.model_fields)
+    for process, service in OURS.items():
+        told = {name for name in service["environment"] if name.startswith("ASSENT_")}
+        assert told == {name for name, processes in read.items() if process in processes}, process
+
+
+def test_all_processes_run_from_the_one_image_that_is_named() -> None:
+    assert {service["image"] for service in OURS.values()} == {"${ASSENT_IMAGE:-assent}"}
+    assert EXAMPLE["ASSENT_IMAGE"] == "assent"
+    readme = (ROOT / "README.md").read_text()
+    assert "docker build -t assent .\n" in readme
+    assert "up --build" not in readme, "it would build ours under the name of theirs"
+
+
+def test_a_door_with_names_of_its_own_still_answers_its_health_check() -> None:
+    for name in ("api", "webhook"):
+        assert SERVICES[name]["environment"]["ASSENT_HOSTS"] == "${ASSENT_HOSTS:+127.0.0.1,}${ASSENT_HOSTS:-}"
+        assert "//127.0.0.1:" in json.dumps(SERVICES[name]["healthcheck"])
 
 
 def test_every_variable_that_compose_reads_is_explained_in_the_example_and_the_other_way_round() -> None:
     read = set(re.findall(r"(?<!\$)\$\{([A-Z_]+)", (ROOT / "docker-compose.temporal.yml").read_text()))
-    assert read - set(EXAMPLE) == {"ASSENT_VERSION"}
-    assert set(EXAMPLE) - read == set()
+    assert read == set(EXAMPLE)
 
 
 def test_no_secret_has_a_value() -> None:

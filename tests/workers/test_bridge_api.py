@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -214,6 +215,18 @@ async def test_a_host_asks_and_another_token_hands_in_the_answer(web: Web) -> No
         assert (taken["status"], taken["written_bytes"]) == ("ACCEPTED", 5)
         seen = (await http.get("/internal/interactions/ir", params={"run_id": run_id})).json()
         assert (seen["status"], seen["answer"]["answer_value"]) == ("RESOLVED", "blue")
+
+
+async def test_an_id_may_hold_whatever_a_path_cannot(web: Web) -> None:
+    run_id, request_id = uuid.uuid4().hex, "a/b%2Fc?d#e:f"
+    assert (await hosted(web, run_id, request_id)).status_code == 201
+    for named, query in ((f"{run_id}:{request_id}", {}), (request_id, {"run_id": run_id})):
+        path = f"/internal/interactions/{quote(named, safe='')}"
+        async with web.http("host") as http:
+            found = await http.get(path, params=query)
+            assert (found.status_code, found.json()["interaction_request_id"]) == (200, request_id), found.text
+            cancelled = await http.post(f"{path}/cancel", params=query)
+            assert cancelled.json()["status"] == "CANCELLED", cancelled.text
 
 
 async def test_what_is_asked_while_nobody_works_is_never_called_not_found(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import random
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -26,6 +28,7 @@ from assent import names
 from assent.contracts.address import Address
 from assent.contracts.deliver import CardKind, Delivered, Delivery, Revision
 from assent.contracts.state import Progress
+from assent.contracts.status import Status
 from cards import Wording
 from ledger import Ledger, Message, MessageKind, Record, Shown, Slot
 
@@ -87,7 +90,8 @@ class CardActivities:
         self.showings = Showings(ledger, wording, temporal_ui, builder)
         self._sending = Sending(ledger, feishu)
         self._brought: Memory[None] = Memory(_MOST_BROUGHT)
-        self._resisted: Memory[None] = Memory(_MOST_BROUGHT)
+        self._turns: Memory[int] = Memory(_MOST_BROUGHT)
+        self._next_turn = itertools.count(1)
 
     @activity.defn(name=names.DELIVER)
     async def deliver(self, delivery: Delivery) -> Delivered:
@@ -113,7 +117,12 @@ class CardActivities:
         address = delivery.address or record.plan.addresses[delivery.place]
         is_same = delivery.payload_sha256 in (None, record.plan.payload_sha256)
         progress = delivery.progress if is_same else None  # nobody has approved what an edit made of it
-        card_state = CardState(progress=progress, reminder=delivery.reminder, deadline=delivery.deadline)
+        is_overtaken = any(
+            each.slot.kind is slot.kind and each.slot.generation > slot.generation for each in record.messages
+        )
+        card_state = CardState(
+            progress=progress, reminder=delivery.reminder, deadline=delivery.deadline, replaced=is_overtaken
+        )
         try:
             content = await self.showings.content(slot.kind, record, card_state)
             await self._attach(record, slot, address, content)
@@ -145,7 +154,7 @@ class CardActivities:
             return  # newer cards show what an edit made of it
         card_state = CardState.of(revision)
         step = _step()
-        cards = sorted(_cards(record), key=lambda each: f"{step} {each.message_id}" in self._resisted)
+        cards = sorted(_cards(record), key=partial(self._last_turn, step))
         with told():
             async with in_time():
                 await together(
@@ -178,17 +187,19 @@ class CardActivities:
         await self._sending.send(slot, address, "file", json.dumps({"file_key": key}), Shown.FINAL)
 
     async def _bring_in_time(self, record: Record, message: Message, card_state: CardState, step: str) -> None:
-        """Bring one card to how the approval stands; the next try begins with those that had no turn in this one."""
+        """Bring one card to how the approval stands; the next try begins with those that waited longest for a turn."""
         try:
             await self._bring(record, message, card_state)
         except (FeishuUnavailable, asyncio.CancelledError):
-            self._resisted.keep(f"{step} {message.message_id}", None, 2 * _LONGEST_SILENCE)
+            self._turns.keep(f"{step} {message.message_id}", next(self._next_turn), 2 * _LONGEST_SILENCE)
             raise
 
+    def _last_turn(self, step: str, message: Message) -> int:
+        """When a card was tried last in a step, in the order of all that were tried in vain."""
+        return self._turns.get(f"{step} {message.message_id}", 0)
+
     async def _bring(self, record: Record, message: Message, card_state: CardState) -> None:
-        """Bring one card to how the approval stands."""
-        ended = record.outcome is not None
-        shown = _shown(record, card_state, message.slot.kind)
+        """Bring one card to how the approval stands, unless it says that already."""
         if message.message_id is not None and _is_followed(record, message, card_state):
             replaced = f"{_step()} {message.message_id} replaced"
             if replaced not in self._brought:
@@ -196,14 +207,16 @@ class CardActivities:
                 await self._replace(record, message, card_state.progress)
                 self._brought.keep(replaced, None, 2 * _LONGEST_SILENCE)
             return
-        if not ended and not _is_behind(record, message, card_state):
+        if not _is_behind(record, message, card_state):
             return
-        done = f"{_step()} {message.message_id}"
-        if not ended and done in self._brought:
-            return  # by an earlier try: only another card resisted
-        is_revoked = record.grant is not None and record.grant.revoked_at is not None
-        if ended and message.shown is shown and not is_revoked:
-            return
+        shown = _shown(record, card_state, message.slot.kind)
+        done = f"{_step()} {message.slot.uuid} {shown} {_is_revoked(record)}"
+        if done not in self._brought:  # else an earlier try did it, and only another card resisted
+            await self._change(record, message, card_state)
+        self._brought.keep(done, None, 2 * _LONGEST_SILENCE)
+
+    async def _change(self, record: Record, message: Message, card_state: CardState) -> None:
+        """Change one card, and once more if that may have covered what became of the approval meanwhile."""
         if message.message_id is not None:
             self.feishu.check_message(message.message_id)
         content = (await self.showings.content(message.slot.kind, record, card_state)).card
@@ -214,32 +227,27 @@ class CardActivities:
             await self.feishu.patch(message_id, content)
         except FeishuRefused as refused:
             await self._give_up(record, message, content, refused)
-        now = None if ended else await self._ledger.record(record.plan.approval_id)
-        if now is not None and now.outcome is not None:
-            await self._bring(now, message, CardState())  # it ended meanwhile: what was shown may have covered the end
-            return
-        if now is not None and _was_followed(now, message, card_state):
-            await self._replace(now, message, card_state.progress)  # the same
-            return
-        if ended and record.grant is not None and not is_revoked:
-            now = await self._ledger.record(record.plan.approval_id)
-            if now and now.grant and now.grant.revoked_at:  # meanwhile: what was shown may have covered that
-                await self._bring(now, message, card_state)
-                return
-        await self._ledger.shows(message.slot, shown)
-        if not ended:
-            self._brought.keep(done, None, 2 * _LONGEST_SILENCE)
+        now = await self._ledger.record(record.plan.approval_id) if _may_go_on(record) else None
+        if now is not None and _end_of(now) != _end_of(record):
+            await self._change(now, message, CardState())
+        elif now is not None and now.outcome is None and _was_followed(now, message, card_state):
+            await self._replace(now, message, card_state.progress)
+        else:
+            await self._ledger.shows(message.slot, _shown(record, card_state, message.slot.kind))
 
     async def _give_up(self, record: Record, message: Message, content: str, refused: FeishuRefused) -> None:
         """A card that cannot be changed any more: one that is too old is followed by a new one."""
         newest = _newest(record, message.slot.kind)
-        if refused.code != _TOO_OLD or message.slot.generation != newest or record.outcome is None:
+        is_settled = message.shown is Shown.SETTLED  # there, or on the one that followed it
+        if refused.code != _TOO_OLD or message.slot.generation != newest or record.outcome is None or is_settled:
             _log.warning("a card of approval %s stays as it is: %s", record.plan.approval_id, refused)
             return
         tried = max(each.slot.generation for each in _cards(record) if each.slot.kind is message.slot.kind)
         slot = message.slot.model_copy(update={"generation": tried + 1})
         try:
-            await self.feishu.send(address_of(record, message), "interactive", content, uuid=slot.uuid)
+            sent = await self.feishu.send(address_of(record, message), "interactive", content, uuid=slot.uuid)
+            if record.settlement is not None:  # what was sent under this uuid before says that nobody knows
+                await self.feishu.patch(sent.message_id, content)
         except FeishuRefused as again:
             _log.warning("the ending of approval %s cannot be shown: %s", record.plan.approval_id, again)
 
@@ -259,6 +267,16 @@ class CardActivities:
                 await self._sending.send(slot, address, "interactive", content.card, shown, after_end=True)
             except FeishuRefused as refused:
                 _log.warning("nobody is told how approval %s ended: %s", slot.approval_id, refused)
+                continue
+            if _may_be_settled(record):
+                await self._bring_settled(slot)
+
+    async def _bring_settled(self, slot: Slot) -> None:
+        """Bring a card that says that nobody knows to what was settled as it was sent."""
+        now = await self._record(slot.approval_id)
+        if now.settlement is not None:
+            (message,) = (each for each in now.messages if each.slot == slot)
+            await self._change(now, message, CardState())
 
     async def _replace_older(self, slot: Slot, delivery: Delivery) -> bool:
         """The cards that newer ones follow lose their buttons; tells whether that has to be tried again."""
@@ -291,7 +309,7 @@ class CardActivities:
             await self._give_up(record, message, content.card, refused)
         now = await self._record(record.plan.approval_id)
         if now.outcome is not None:
-            await self._bring(now, message, CardState())  # it ended meanwhile: what was shown may have covered the end
+            await self._change(now, message, CardState())  # it ended meanwhile: what was shown may have covered the end
         else:
             await self._ledger.shows(message.slot, Shown.REPLACED)
 
@@ -311,8 +329,37 @@ def _shown(record: Record, card_state: CardState, kind: MessageKind) -> Shown:
     return Shown.PENDING if waits else Shown.DECIDED
 
 
+def _end_of(record: Record) -> tuple[bool, bool] | None:
+    """Whether it is settled what became of an approval that has ended, and whether its grant was revoked.
+
+    Each of it happens once, and is never undone.
+    """
+    return (record.settlement is not None, _is_revoked(record)) if record.outcome is not None else None
+
+
+def _is_revoked(record: Record) -> bool:
+    return record.grant is not None and record.grant.revoked_at is not None
+
+
+def _may_be_settled(record: Record) -> bool:
+    """Whether nobody knows yet what became of the call of an approval that has ended."""
+    return record.outcome is not None and record.outcome.status is Status.FROZEN and record.settlement is None
+
+
+def _may_go_on(record: Record) -> bool:
+    """Whether more may become of an approval that its cards tell."""
+    may_be_revoked = record.grant is not None and not _is_revoked(record)
+    return record.outcome is None or may_be_revoked or _may_be_settled(record)
+
+
 def _is_behind(record: Record, message: Message, card_state: CardState) -> bool:
-    """Whether a card that is still open does not say how the approval stands."""
+    """Whether a card may not say how the approval stands.
+
+    What was settled is said in every step: what was said before may have come after it.
+    """
+    if record.outcome is not None:
+        shown = _shown(record, card_state, message.slot.kind)
+        return message.shown is not shown or shown is Shown.SETTLED or _is_revoked(record)
     if message.shown is Shown.REPLACED or (card_state.is_pending and message.message_id is None):
         return False
     if card_state.is_pending:  # how far the approvers have come: on the newest cards of what they decide about now

@@ -10,7 +10,7 @@ from activities.feishu.errors import FeishuRefused
 from activities.links import review_url
 from assent.contracts.address import Address, AddressKind
 from assent.contracts.deliver import Revision
-from assent.contracts.review import Examination, Examined
+from assent.contracts.review import Examination, Examined, FrozenCall
 from assent.settings import Settings
 from cards import ReviewShowing, Wording, review_card, settled_notice
 from ledger import Ledger, MessageKind, Record, Shown, Slot
@@ -33,11 +33,9 @@ class ReviewCards:
     async def show(self, examination: Examination, examined: Examined) -> None:
         """Bring the operators' card to how the review stands; once it is settled, tell everyone who waited."""
         frozen = examination.frozen
-        record = await self._ledger.record(frozen.call.approval_id)
-        assert record is not None, "a frozen call has a plan"
         waited = dict.fromkeys((frozen.call.approval_id, *examination.told)) if frozen.settlement is not None else ()
         await together(
-            *([self._show_operators(record, examination, examined)] if self._settings.operators_chat else ()),
+            *([self._show_operators(examination, examined)] if self._settings.operators_chat else ()),
             *(self._tell(approval_id) for approval_id in waited),
         )
 
@@ -46,9 +44,31 @@ class ReviewCards:
         await self._approvals.show(Revision(approval_id=approval_id))
         await self._notify(approval_id)
 
-    async def _show_operators(self, record: Record, examination: Examination, examined: Examined) -> None:
-        """One card, sent afresh with every reminder; the older ones lose their buttons."""
+    async def _show_operators(self, examination: Examination, examined: Examined) -> None:
+        """Bring their card to how the review stands; a form that came as it was settled does not stay."""
+        record = await self._record(examination)
+        frozen = await self._standing(examination, record)
+        try:
+            await self._bring(record, frozen, examined)
+        finally:  # what failed may have landed, and is not tried again once it was settled
+            if frozen.settlement is None and (now := await self._record(examination)).settlement is not None:
+                await self._bring(now, await self._standing(examination, now), examined)
+
+    async def _record(self, examination: Examination) -> Record:
+        record = await self._ledger.record(examination.frozen.call.approval_id)
+        assert record is not None, "a frozen call has a plan"
+        return record
+
+    async def _standing(self, examination: Examination, record: Record) -> FrozenCall:
+        """The call as it stands: with what was settled of it since somebody looked."""
         frozen = examination.frozen
+        if frozen.settlement is not None or record.settlement is None:
+            return frozen
+        ruled = await self._ledger.rule(Examination(frozen=frozen, now=examination.now))  # as all who waited may see it
+        return frozen.model_copy(update={"settlement": ruled.settlement})
+
+    async def _bring(self, record: Record, frozen: FrozenCall, examined: Examined) -> None:
+        """One card, sent afresh with every reminder; the older ones lose their buttons."""
         newest = Slot(
             approval_id=frozen.call.approval_id,
             kind=MessageKind.REVIEW,
@@ -66,17 +86,20 @@ class ReviewCards:
         known = {message.slot: message for message in record.messages}
         address = Address(kind=AddressKind.CHAT_ID, id=self._settings.operators_chat)
         content = review_card(showing, self._wording)
+        shown = Shown.SETTLED if frozen.settlement is not None else Shown.PENDING
         try:
             if newest in known and (message_id := known[newest].message_id):
                 await self._feishu.patch(message_id, content)
             elif frozen.settlement is None or newest in known:
                 await self._ledger.intend(newest, after_end=True)
                 sent = await self._feishu.send(address, "interactive", content, uuid=newest.uuid)
-                await self._ledger.sent(newest, sent.message_id, sent.chat_id, Shown.PENDING)
+                await self._ledger.sent(newest, sent.message_id, sent.chat_id, shown)
                 if newest in known:  # what was tried before may have arrived
                     await self._feishu.patch(sent.message_id, content)
         except FeishuRefused as refused:
             _log.warning("the operators do not see the review of %s: %s", frozen.call.approval_id, refused)
+        if frozen.settlement is not None:
+            await self._ledger.shows(newest, shown)
         older = showing.model_copy(update={"replaced": True})
         for slot, message in known.items():
             if slot.kind is not MessageKind.REVIEW or slot.generation >= newest.generation:

@@ -31,7 +31,6 @@ _PLACE = ("approval_id", "kind", "generation", "place")
 _its_own = [messages.c[name] == bindparam(f"of_{name}") for name in _PLACE]
 _ADD = Statement(insert(messages).on_conflict_do_nothing())
 _ONE = Statement(select(messages).where(*_its_own))
-_CHANGE = Statement(update(messages).where(*_its_own))
 _ARRIVE = Statement(update(messages).where(*_its_own, messages.c.message_id.is_(None)))
 _ALL = Statement(
     select(messages)
@@ -84,6 +83,9 @@ _BEHIND = Statement(
     )
     .limit(1)
 )
+
+
+_SHOW = Statement(update(messages).where(*_its_own, or_(messages.c.shown.is_(None), messages.c.shown != Shown.SETTLED)))
 
 
 class Slot(Frozen):
@@ -214,7 +216,8 @@ async def shared(
 
 
 async def shows(connection: Connection, slot: Slot, shown: Shown) -> None:
-    await connection.execute(_CHANGE, {**_is(slot), "shown": shown})
+    """What a message says from now on; one that says what was settled goes on doing so."""
+    await connection.execute(_SHOW, {**_is(slot), "shown": shown})
 
 
 async def messages_of(connection: Connection, approval_id: str) -> tuple[Message, ...]:

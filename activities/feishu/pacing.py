@@ -110,3 +110,7 @@ class Memory(Generic[Value]):
 
     def __getitem__(self, key: str) -> Value:
         return self._known[key][1]
+
+    def get(self, key: str, otherwise: Value) -> Value:
+        """What was learned, unless its time is over."""
+        return self._known[key][1] if key in self else otherwise

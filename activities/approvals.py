@@ -18,15 +18,17 @@ from assent.contracts.deliver import Delivered, Delivery
 from assent.contracts.execute import Closing, Report
 from assent.contracts.grants import RevokedKind
 from assent.contracts.identity import Identity
+from assent.contracts.plan import Plan
 from assent.contracts.policy import NewOverride, Overridden
-from assent.contracts.prepare import Preparation, Prepared
+from assent.contracts.prepare import Preparation, Prepared, SentBefore
 from assent.contracts.quotas import Limits
 from assent.contracts.recall import Recall, Recalled, RecallKind
 from assent.contracts.release import Release
 from assent.contracts.status import Status
+from assent.core.cards import newest
 from assent.errors import InvalidRequest
 from assent.settings import Settings
-from ledger import Ledger, Record
+from ledger import Ledger, MessageKind, Record
 
 _CHANGEABLE = timedelta(days=14)
 """How long Feishu lets a card be changed."""
@@ -50,9 +52,11 @@ class ApprovalActivities:
         """Fix the plan, once, and try to send its first cards, if there is time."""
         began, within = asyncio.get_running_loop().time(), preparation.cards_within
         prepared = await self._prepared(preparation)
+        if prepared.plan is not None and prepared.outcome is None and not prepared.is_new:
+            prepared = prepared.model_copy(update={"sent_before": await self._sent_before(prepared.plan)})
         if within is None or self._cards is None or prepared.plan is None or prepared.outcome is not None:
             return prepared
-        deliveries = core.first_cards(preparation.request, prepared.plan, preparation.now)
+        deliveries = core.first_cards(preparation.request, prepared.plan, preparation.now, prepared.sent_before)
         until = began + within.total_seconds()
         record = Record.of_new(prepared.plan) if prepared.is_new else None
         tries = await asyncio.gather(
@@ -60,6 +64,16 @@ class ApprovalActivities:
         )
         delivered = tuple(each if isinstance(each, Delivered) else None for each in tries)
         return prepared.model_copy(update={"delivered": delivered})
+
+    async def _sent_before(self, plan: Plan) -> SentBefore | None:
+        record = await self._ledger.record(plan.approval_id)
+        there = [each for each in record.messages if each.message_id] if record else []
+        if not there:
+            return None
+        cards = [each.slot.generation for each in there if each.slot.kind is MessageKind.CARD]
+        return SentBefore(
+            generation=max(cards, default=0), message_ids=newest(each.message_id for each in there if each.message_id)
+        )
 
     async def _prepared(self, preparation: Preparation) -> Prepared:
         """Whatever is shown and run later is what is stored here first."""

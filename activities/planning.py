@@ -149,6 +149,7 @@ class Planner:
             keeps_later_stages=True,
             is_listed_late=grant is None and effective.permission.execution is not Execution.AUTO,
             is_shown_in_turn=True,
+            waits_for_no_chat=True,
             is_consent_only=manifest.is_consent_only,
             tool_call_id=request.tool_call_id,
             thread_id=request.thread_id,

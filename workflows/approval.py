@@ -109,7 +109,8 @@ class ApprovalWorkflow:
             ending = self._unplanned.ending
             status = ending.status if ending else Status.FAILED
             return await self._end(core.outcome_of(self._unplanned, status), after_execution=False)
-        approval = OpenApproval(core.open_with(self._unplanned, prepared.plan, workflow.now()))
+        opened = core.open_with(self._unplanned, prepared.plan, workflow.now(), prepared.sent_before)
+        approval = OpenApproval(opened)
         self._open, self._sent = approval, prepared.delivered
         self._bundle.tell(core.member(approval.state))
         self._show(Phase.PENDING, risk=prepared.plan.risk)
@@ -221,7 +222,7 @@ class ApprovalWorkflow:
         since = self._decided_at or workflow.info().workflow_start_time
         if listing is not None and workflow.now() - since >= _SOON_NOTICEABLE:
             listing.cancel()
-        if found.sealed:
+        if found.sealed and not plan.waits_for_no_chat:
             await deliveries.said()  # before its time to be looked at begins
         approval.state, outcome = core.report(approval.state, found, workflow.now())
         return outcome
@@ -263,7 +264,8 @@ class ApprovalWorkflow:
     async def _released(self, approval: OpenApproval, result: SealedResult, deliveries: Deliveries) -> Outcome:
         """Wait for a decision about the result; the outcome with it, or without. The execution stays what it was."""
         self._show(Phase.REVIEWING)
-        if not result.cards.generation:
+        is_first = not result.cards.generation
+        if is_first and not approval.plan.waits_for_no_chat:
             await deliveries.show_result_waits()
         since, former = workflow.now(), deliveries
         deliveries = self._deliveries = Deliveries(approval, self._bundle, former)
@@ -271,6 +273,8 @@ class ApprovalWorkflow:
         if result.decision is None:
             await waiting.write_first()
             await deliveries.send_first(since)
+        if is_first and approval.plan.waits_for_no_chat:
+            former.start_showing_result_waits()
         await waiting.until(lambda state: state.result is None or state.result.decision is not None)
         deliveries.stop()
         former.end()

@@ -24,7 +24,7 @@ with workflow.unsafe.imports_passed_through():
 
 _A_MOMENT = timedelta(seconds=1)
 """How long an outcome may be held back for what is being shown: a chat that is well has answered by then."""
-_A_WHILE, _LONGEST_WHILE = timedelta(seconds=5), timedelta(minutes=15)
+A_WHILE, _LONGEST_WHILE = timedelta(seconds=5), timedelta(minutes=15)
 """How long after cards could not be told that the call runs they are told again; ever later, up to this."""
 _SEEN_TO_ITS_END = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
 """What was given up is over once its last try has ended: until then it may still change what people see."""
@@ -64,6 +64,7 @@ class Deliveries:
             sent = tuple(await asyncio.gather(*(self._try(each, LOCAL) for each in deliveries)))
         for delivery, delivered in zip(deliveries, sent, strict=True):
             if delivered is None:
+                self._pass_by(delivery)
                 self._start(self._send_patiently(delivery))
             else:
                 self._arrived(delivery, delivered)
@@ -163,6 +164,7 @@ class Deliveries:
         elif self._is_stopped:
             self._may_have_arrived(delivery)
         else:
+            self._pass_by(delivery)
             await self._send_patiently(delivery)
 
     async def _try(self, delivery: Delivery, where: Where) -> Delivered | None:
@@ -180,6 +182,11 @@ class Deliveries:
         else:
             self._arrived(delivery, delivered)
 
+    def _pass_by(self, delivery: Delivery) -> None:
+        """Feishu did not take it at once: the others do not wait for it."""
+        self._approval.becomes(core.pass_by, delivery, workflow.now())
+        self._tell_bundle_of_cards()
+
     def _may_have_arrived(self, delivery: Delivery) -> None:
         """It was given up, and nobody knows whether the card is there."""
         self._late.append((delivery, Delivered()))
@@ -188,10 +195,12 @@ class Deliveries:
         if self._is_stopped:
             self._late.append((delivery, delivered))
             return
-        approval = self._approval
-        approval.becomes(core.arrive, delivery.kind, delivered, workflow.now())
-        if not core.are_on_their_way(approval.state):
-            self._bundle.tell(core.member(approval.state))
+        self._approval.becomes(core.land, delivery, delivered, workflow.now())
+        self._tell_bundle_of_cards()
+
+    def _tell_bundle_of_cards(self) -> None:
+        if not core.are_awaited(self._approval.state):
+            self._bundle.tell(core.member(self._approval.state))
 
     def stop(self) -> None:
         """The wait is over: what was not sent is not sent any more."""
@@ -215,16 +224,14 @@ class Deliveries:
 
     async def _tell_on(self, is_told: bool, tell: Callable[[], Awaitable[bool]], is_over: Callable[[], bool]) -> None:
         """Tell again: cards that could not be told, and those that come, or may have come, when it was decided."""
-        pause = _A_WHILE
+        pause = A_WHILE
         while not is_over() and (not is_told or self._sending or self._late) and workflow.patched(names.LATE_CARDS):
             if is_told:
                 await workflow.wait_condition(lambda: is_over() or bool(self._late) or not self._sending)
             else:
-                with suppress(TimeoutError):
-                    await workflow.wait_condition(lambda: is_over() or bool(self._late), timeout=pause)
-                pause = min(pause * 2, _LONGEST_WHILE)
+                pause = await wait_a_while(lambda: is_over() or bool(self._late), pause)
             for delivery, delivered in self._late:
-                self._approval.becomes(core.arrive, delivery.kind, delivered, workflow.now())
+                self._approval.becomes(core.land, delivery, delivered, workflow.now())
             self._late = []
             is_told = is_over() or await tell()
 
@@ -242,6 +249,8 @@ class Deliveries:
         if making.done():
             return True
         state = self._approval.state
+        if state.plan.waits_for_no_chat and state.questions:
+            asking = True
         progress = state.panel.progress(state.plan, state.notes.judged)
         return await self._say(Revision(approval_id=state.plan.approval_id, progress=progress, asking=asking))
 
@@ -285,6 +294,25 @@ class Deliveries:
             is_told = await said()
         self._telling_on = asyncio.create_task(self._tell_on(is_told, said, lambda: self._is_over))
 
+    def start_showing_result_waits(self) -> None:
+        """The same, beside the wait for its release."""
+        self._bundle.tell(core.member(self._approval.state))
+        self._telling_on = asyncio.create_task(self._keep_showing_result_waits())
+
+    async def _keep_showing_result_waits(self) -> None:
+        state = self._approval.state
+        await workflow.wait_condition(lambda: self._is_over or not self._is_busy)
+        said = partial(self._say, Revision(approval_id=state.plan.approval_id, reviewing=True))
+        is_told = self._is_over or not state.cards.message_ids or await said()
+        await self._tell_on(is_told, said, lambda: self._is_over)
+
     def end(self) -> None:
         """Nothing more is said of a result that waits."""
         self._is_over = True
+
+
+async def wait_a_while(until: Callable[[], bool], pause: timedelta) -> timedelta:
+    """Wait until then, but no longer than this; tells how long the next pause is."""
+    with suppress(TimeoutError):
+        await workflow.wait_condition(until, timeout=pause)
+    return min(pause * 2, _LONGEST_WHILE)

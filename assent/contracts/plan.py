@@ -124,6 +124,8 @@ class Plan(Frozen):
     """Whether lists say that its call runs only once it has done so for a moment: most have ended by then."""
     is_shown_in_turn: bool = False
     """Whether nothing is shown on its cards while something older is still being shown."""
+    waits_for_no_chat: bool = False
+    """Whether a chat that does not answer holds up nothing but its own cards."""
     is_consent_only: bool = False
     """Whether the agent makes the call itself: it ends approved, and nothing runs here."""
     tool_call_id: str | None = None

@@ -72,6 +72,13 @@ class Preparation(Frozen):
     """How long it may take until the plan is stored and the first cards are there; without it they are not sent."""
 
 
+class SentBefore(Frozen):
+    """The cards that a former run of an approval sent, which was reset since."""
+
+    generation: int
+    message_ids: tuple[str, ...]
+
+
 class Prepared(Frozen):
     """What *prepare* found: a plan, or why there is none."""
 
@@ -93,5 +100,7 @@ class Prepared(Frozen):
     delivered: tuple[Delivered | None, ...] | None = None
     """What became of the first cards, in the order of the core; None for one of which nobody knows yet. None
     altogether where they were not tried."""
+    sent_before: SentBefore | None = None
+    """What is there already of its cards, where it was prepared before."""
     is_new: bool = Field(default=False, exclude=True)
     """Whether the plan was stored just now; whoever stored it knows."""

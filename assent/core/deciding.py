@@ -90,6 +90,8 @@ def look_again(approval: Planned, now: datetime) -> Planned:
 def _hopeless(approval: Planned, decision: Decision) -> VerdictKind | None:
     """Why a decision cannot count whatever becomes of the one before it: strangers crowd out nobody."""
     plan = approval.plan
+    if _may_be_of_the_edit(approval, decision):
+        return None
     verdict = objection(
         plan,
         decision,
@@ -98,6 +100,13 @@ def _hopeless(approval: Planned, decision: Decision) -> VerdictKind | None:
         result_sha256=approval.result.content_sha256 if approval.result else None,
     )
     return verdict if verdict in (VerdictKind.TAMPERED, VerdictKind.FORBIDDEN) else None
+
+
+def _may_be_of_the_edit(approval: Planned, decision: Decision) -> bool:
+    """Whether it is about what the edit that is being looked at makes of the call: after a reset it is heard again."""
+    is_edited = approval.asking is not None and approval.asking.kind is DecisionKind.EDIT
+    is_ours = decision.message_id is None or decision.message_id in approval.messages
+    return is_edited and is_ours and decision.stage is Stage.CALL
 
 
 def _messages(approval: Planned, decision: Decision) -> frozenset[str]:
@@ -249,7 +258,7 @@ def _counted(approval: Planned, decision: Decision, former_stage: int) -> Planne
         approval = approval.model_copy(update={"decision": _without_arguments(decision)})
     elif approval.panel.stage != former_stage:
         approval = renew(approval)
-    return _tell(approval)
+    return tell(approval)
 
 
 def _reject(approval: Planned, decision: Decision, actor: Identity) -> Planned:
@@ -261,7 +270,7 @@ def _reject(approval: Planned, decision: Decision, actor: Identity) -> Planned:
         approval = approval.model_copy(update={"decision": _without_arguments(decision), "ending": ending})
     elif went_back:
         approval = renew(approval)
-    return _tell(approval)
+    return tell(approval)
 
 
 def _edit(approval: Planned, decision: Decision, actor: Identity, revised: Plan, now: datetime) -> Planned:
@@ -321,7 +330,7 @@ def renew(approval: Planned, *, is_reminding: bool = False) -> Planned:
     return approval.model_copy(update={"renewal": approval.renewal + 1, "is_reminding": is_reminding})
 
 
-def _tell(approval: Planned) -> Planned:
+def tell(approval: Planned) -> Planned:
     """The cards have something new to say."""
     return approval.model_copy(update={"news": approval.news + 1})
 

@@ -7,10 +7,11 @@ from datetime import datetime, timedelta
 from assent.contracts.audit import AuditEvent
 from assent.contracts.bundles import Carded
 from assent.contracts.deliver import CardKind, Delivered, Delivery, Revision
+from assent.contracts.state import Progress
 from assent.contracts.status import Status
 from assent.core.approval import Approval, Interruption, Planned
 from assent.core.cards import Cards, newest
-from assent.core.deciding import end, look_again, renew
+from assent.core.deciding import end, look_again, renew, tell
 from assent.core.keeping import note
 
 HELD_FOR = timedelta(seconds=20)
@@ -25,12 +26,12 @@ def send(approval: Planned, now: datetime) -> tuple[Planned, tuple[Delivery, ...
     plan, cards = approval.plan, _open_cards(approval)
     if approval.result is None and (plan.asks_nobody or approval.wait_is_over):
         return approval, ()
-    if not plan.addresses or cards.on_their_way or now < cards.due_at(now, approval.renewal):
+    if not plan.addresses or cards.are_awaited or now < cards.due_at(now, approval.renewal):
         return approval, ()
     addresses = approval.panel.addresses(plan) if approval.result is None else approval.panel.private_addresses(plan)
     cards = cards.sending(len(addresses), approval.renewal, approval.news, looks_back=plan.is_shown_in_turn)
     approval = _with_open_cards(approval, cards).model_copy(update={"expects_cards": True})
-    progress = approval.panel.progress(plan, approval.notes.judged)
+    progress = _progress(approval)
     deliveries = tuple(
         Delivery(
             approval_id=plan.approval_id,
@@ -60,7 +61,7 @@ def show(approval: Planned, now: datetime) -> Revision | None:
         return None
     return Revision(
         approval_id=plan.approval_id,
-        progress=approval.panel.progress(plan, approval.notes.judged),
+        progress=_progress(approval),
         payload_sha256=plan.payload_sha256,
         generation=cards.generation,
         doubts_older=cards.is_doubted,
@@ -120,6 +121,26 @@ def wakes_at(approval: Planned, now: datetime) -> datetime:
 # What became of them
 
 
+def pass_by(approval: Planned, delivery: Delivery, now: datetime) -> Planned:
+    """One card was not taken at once: nothing waits for it any more."""
+    cards = _cards_of(approval, delivery.kind)
+    if not approval.plan.waits_for_no_chat or cards.generation != delivery.generation:
+        return approval
+    return _with_cards(approval, delivery.kind, cards.slowed(delivery.place, now))
+
+
+def land(approval: Planned, delivery: Delivery, delivered: Delivered, now: datetime) -> Planned:
+    """What became of one card that was sent is known, be it late, or when newer ones have taken its place."""
+    kind, cards = delivery.kind, _cards_of(approval, delivery.kind)
+    if cards.generation != delivery.generation:
+        approval = _with_cards(approval, kind, cards.arrived_late(delivered.message_id))
+        return look_again(_expecting(approval), now)
+    if delivery.place in cards.slow and delivery.progress != _progress(approval):
+        approval = tell(approval)  # it was drawn before
+    approval = arrive(approval, kind, delivered, now)
+    return _with_cards(approval, kind, _cards_of(approval, kind).caught_up(delivery.place))
+
+
 def arrive(approval: Planned, kind: CardKind, delivered: Delivered, now: datetime) -> Planned:
     """One card is there, or never will be; a click on it may have come before."""
     refused = delivered.refused[:500] if delivered.refused else None
@@ -127,12 +148,16 @@ def arrive(approval: Planned, kind: CardKind, delivered: Delivered, now: datetim
     cards = _cards_of(approval, kind).arrived(delivered.message_id, refused, now, leaves_older=leaves_older)
     others = newest((*approval.other_messages, *delivered.shared))
     approval = _with_cards(approval, kind, cards).model_copy(update={"other_messages": others})
-    if not cards.on_their_way:
-        approval = approval.model_copy(update={"expects_cards": False})
+    approval = _expecting(approval)
     if cards.refused is not None and approval.shared is None and not approval.wait_is_over:
         why = f"the card could not be delivered: {cards.refused}"
         return end(approval, Interruption(status=Status.CANCELLED, event=AuditEvent.CANCEL, reason=why), now)
     return look_again(approval, now)
+
+
+def _expecting(approval: Planned) -> Planned:
+    are_expected = approval.expects_cards and _open_cards(approval).are_expected
+    return approval.model_copy(update={"expects_cards": are_expected})
 
 
 def is_missing(approval: Planned) -> bool:
@@ -175,6 +200,10 @@ def lose_bundle(approval: Planned, now: datetime) -> Planned:
 # Cards of the call, and of its result
 
 
+def _progress(approval: Planned) -> Progress:
+    return approval.panel.progress(approval.plan, approval.notes.judged)
+
+
 def _kind(approval: Planned) -> CardKind:
     return CardKind.CALL if approval.result is None else CardKind.RESULT
 
@@ -208,5 +237,5 @@ def has_cards(approval: Planned) -> bool:
     return bool(_open_cards(approval).message_ids)
 
 
-def are_on_their_way(approval: Planned) -> bool:
-    return bool(_open_cards(approval).on_their_way)
+def are_awaited(approval: Planned) -> bool:
+    return _open_cards(approval).are_awaited

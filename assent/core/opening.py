@@ -9,18 +9,21 @@ from assent.contracts.decision import DecisionKind
 from assent.contracts.deliver import Delivery
 from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
+from assent.contracts.prepare import SentBefore
 from assent.contracts.request import Request
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Surface
 from assent.core.approval import Ending, Interruption, Planned, Unplanned
+from assent.core.cards import Cards
 from assent.core.deciding import end, look_again
 from assent.core.delivering import hold_for_bundle, send, take_card
 from assent.core.keeping import note
 
 
-def open_with(approval: Unplanned, plan: Plan, now: datetime) -> Planned:
+def open_with(approval: Unplanned, plan: Plan, now: datetime, sent_before: SentBefore | None = None) -> Planned:
     """From here on the plan can be decided; what came too early is judged first."""
     opened = Planned(plan=plan, opened_at=now, notes=approval.notes, ending=approval.ending, early=approval.early)
+    opened = _with_cards_of_before(opened, sent_before) if sent_before else opened
     opened = _unasked(opened, now) if opened.ending is None else opened
     is_asked = bool(plan.addresses) and not opened.needs_nobody
     opened = opened.model_copy(update={"expects_cards": is_asked})
@@ -28,6 +31,12 @@ def open_with(approval: Unplanned, plan: Plan, now: datetime) -> Planned:
     if approval.carded is not None:
         opened = take_card(opened, approval.carded, now)
     return look_again(opened, now)
+
+
+def _with_cards_of_before(approval: Planned, sent_before: SentBefore) -> Planned:
+    """It was reset: what was clicked on its cards counts, and newer ones follow those that are there."""
+    cards = Cards(generation=sent_before.generation, was_interrupted=bool(sent_before.generation))
+    return approval.model_copy(update={"cards": cards, "other_messages": sent_before.message_ids})
 
 
 def _unasked(approval: Planned, now: datetime) -> Planned:
@@ -55,14 +64,16 @@ def is_untouched(approval: Unplanned) -> bool:
     return approval.ending is None and not approval.early and approval.carded is None
 
 
-def first_cards(request: Request, plan: Plan, now: datetime) -> tuple[Delivery, ...]:
+def first_cards(
+    request: Request, plan: Plan, now: datetime, sent_before: SentBefore | None = None
+) -> tuple[Delivery, ...]:
     """The cards that may go out as soon as the plan is stored, of an approval that is untouched.
 
     Where it takes the place of others, they are told first.
     """
     if plan.supersedes:
         return ()
-    return send(open_with(Unplanned(request=request), plan, now), now)[1]
+    return send(open_with(Unplanned(request=request), plan, now, sent_before), now)[1]
 
 
 def resume(approval: Planned) -> Planned:

@@ -364,6 +364,65 @@ async def test_that_a_result_waits_is_said_once_feishu_lets_it(feishu: FeishuSer
     assert await replays(feishu.service.client, handle)
 
 
+@pytest.mark.parametrize("before", ["the result waits", "1 of 2"])
+async def test_no_result_waits_for_a_card_that_is_being_told_something(
+    feishu: FeishuService,
+    tmp_path: Path,
+    changes: Callable[[Change], None],
+    monkeypatch: pytest.MonkeyPatch,
+    before: str,
+) -> None:
+    for limit in ("SOON", "OUTBOUND_ATTEMPT"):
+        monkeypatch.setattr(steps, limit, timedelta(minutes=10))
+    monkeypatch.setattr(recording, "OUTBOUND_ATTEMPT", timedelta(seconds=2))
+    patch, held, goes_on = Feishu.patch, asyncio.Event(), asyncio.Event()
+    rule = two_of(APPROVER, REQUESTER) if before == "1 of 2" else rules(ttl="'60s'")
+
+    async def shown() -> dict[str, Any] | None:
+        return next(iter(await feishu.chat.cards(handle.id, MessageKind.RESULT)), None)
+
+    changes(holding_up(patch, held, goes_on))
+    async with feishu.service.policy(rule):
+        handle = await feishu.ask(tmp_path, "looked_at", chat_id=TEAM)
+        card = await feishu.chat.card(handle.id)
+        if before == "1 of 2":
+            assert await feishu.click(handle, card, who=APPROVER) == "accepted"
+            await held.wait()
+        assert await feishu.click(handle, card) == "accepted"
+        await held.wait()
+        result = await until(shown)
+        assert await feishu.click(handle, result) == "accepted"
+        assert (await handle.outcome()).status == "executed"
+        goes_on.set()
+        await says(feishu, card, "Executed")
+    assert await replays(feishu.service.client, handle)
+
+
+async def test_that_a_tool_asks_is_told_again_until_every_card_says_so(
+    feishu: FeishuService, tmp_path: Path, changes: Callable[[Change], None]
+) -> None:
+    patch, refused = Feishu.patch, Counter[str]()
+
+    async def troubled(client: Feishu, message_id: str, card: str) -> None:
+        if "waits for an answer" in card and not refused[message_id]:
+            refused[message_id] += 1
+            raise FeishuUnavailable("it answered with the HTTP status 503")
+        await patch(client, message_id, card)
+
+    changes(troubled)
+    async with feishu.service.policy(two_of(APPROVER, REQUESTER)):
+        handle = await feishu.ask(tmp_path, "asks_in_vain")
+        cards = await all_cards(feishu, handle, 2)
+        for person in (APPROVER, REQUESTER):
+            assert await feishu.click(handle, cards[0], who=person) == "accepted"
+        for card in cards:
+            await says(feishu, card, "waits for an answer")
+        (tmp_path / "marks").touch()
+        assert (await handle.outcome()).status == "executed"
+    assert sum(refused.values()) == 2
+    assert await replays(feishu.service.client, handle)
+
+
 async def test_a_late_card_waits_for_no_other_that_is_late(
     feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

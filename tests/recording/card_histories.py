@@ -14,8 +14,8 @@ from ledger import MessageKind
 from tests.conftest import OPERATOR
 from tests.support import bundles
 from tests.support.cards import values
-from tests.support.changing_cards import all_cards
-from tests.support.feishu_service import OUTSIDER, REQUESTER, Agent, FeishuService, buttons
+from tests.support.changing_cards import all_cards, says
+from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER, Agent, FeishuService, buttons
 from tests.support.shared_files import Sharing
 from tests.support.simulated_feishu import served
 from tests.support.temporal_operations import finished, forget, purge
@@ -346,6 +346,45 @@ async def carded_result_in_vain(feishu: FeishuService, directory: Path) -> str:
     await feishu.chat.final(handle.id)
     (result,) = await feishu.chat.cards(handle.id, MessageKind.RESULT)
     assert await feishu.click(handle, result) == "accepted"
+    await handle.outcome()
+    return names.approval_workflow(handle.id)
+
+
+# The same, where nothing waits for a chat that does not answer.
+
+
+@path
+async def carded_result_beside(feishu: FeishuService, directory: Path) -> str:
+    return await carded_result_in_vain(feishu, directory)
+
+
+@path
+async def carded_past_a_silent_chat(feishu: FeishuService, directory: Path) -> str:
+    """One of two approvers takes no card; the other one approves, and the next stage is asked."""
+    people = f'["open_id:{APPROVER.open_id}", "open_id:{REQUESTER.open_id}"]'
+    stages = f"[{{people = {people}}}, {{people = ['open_id:{OPERATOR.open_id}']}}]"
+    await feishu.chat.misbehave({"on": "send", "kind": "5xx", "match": {"chat_id": "oc_p2p_approver"}})
+    async with feishu.service.policy(f"[[rule]]\nname = 'both'\napprovers = {stages}"):
+        handle = await feishu.ask(directory)
+        (first,) = await all_cards(feishu, handle, 1)
+        assert await feishu.click(handle, first) == "accepted"
+        _, second = await all_cards(feishu, handle, 2)
+        await feishu.chat.behave()
+        await all_cards(feishu, handle, 3)
+        assert await feishu.click(handle, second, who=OPERATOR) == "accepted"
+        await handle.outcome()
+    return names.approval_workflow(handle.id)
+
+
+@path
+async def carded_asking_in_vain(feishu: FeishuService, directory: Path) -> str:
+    """Its card can only be told after a while that its tool asks."""
+    handle = await feishu.ask(directory, "asks_in_vain")
+    card = await feishu.chat.card(handle.id)
+    await feishu.chat.misbehave({"on": "patch", "kind": "5xx", "times": 1, "match": {"message_id": card["message_id"]}})
+    assert await feishu.click(handle, card) == "accepted"
+    await says(feishu, card, "waits for an answer")
+    (directory / "marks").touch()
     await handle.outcome()
     return names.approval_workflow(handle.id)
 

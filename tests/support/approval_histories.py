@@ -101,6 +101,7 @@ class History:
         self.audited: list[AuditEntry] = []
         self.said: list[Decision] = []
         self.on_their_way: list[Delivery] = []
+        self.slow: list[Delivery] = []
         self.shown: dict[tuple[CardKind, int, int], int] = {}
         """What each card that was sent shows: the renewal by which it was made. Sent again it stays what it was."""
 
@@ -136,6 +137,7 @@ class History:
         return policies.plan(
             requester=identity(self.requester),
             keeps_later_stages=True,
+            waits_for_no_chat=True,
             approvers=groups[0].model_copy(update={"then": tuple(groups[1:])}),
             payload=payload(0),
             payload_sha256=sha256(payload(0)),
@@ -385,15 +387,21 @@ class History:
             self.shown.setdefault((each.kind, each.generation, each.place), self.approval.renewal)
 
     def _arrive(self) -> None:
-        if self.on_their_way:
-            each = self.on_their_way.pop(self.random.randrange(len(self.on_their_way)))
-            arrived = Delivered(message_id=f"om_{each.kind}_{each.generation}_{each.place}")
-            self.approval = core.arrive(self.approval, each.kind, arrived, at(self.now))
+        if not self.on_their_way:
+            return
+        each = self.on_their_way.pop(self.random.randrange(len(self.on_their_way)))
+        if each not in self.slow and self.random.random() < 0.3:
+            self.slow.append(each)
+            self.on_their_way.append(each)
+            self.approval = core.pass_by(self.approval, each, at(self.now))
+            return
+        arrived = Delivered(message_id=f"om_{each.kind}_{each.generation}_{each.place}")
+        self.approval = core.land(self.approval, each, arrived, at(self.now))
 
     def _resume(self) -> None:
         """The run ends, and with it whatever it waited for; the next one begins with what it left."""
         self.log.append(f"{self.now:g} a new run")
-        self.on_their_way = []
+        self.on_their_way, self.slow = [], []
         self.approval = core.resume(Planned.model_validate_json(self.approval.model_dump_json()))
 
     def _check_cards(self) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from temporalio import activity
 from temporalio.exceptions import ApplicationError
 
-from activities.cards import CardActivities
+from activities.cards import CardActivities, sent_before
 from activities.learning import learn_people
 from activities.planning import Planner, Unresolved
 from assent import core, names
@@ -18,17 +18,15 @@ from assent.contracts.deliver import Delivered, Delivery
 from assent.contracts.execute import Closing, Report
 from assent.contracts.grants import RevokedKind
 from assent.contracts.identity import Identity
-from assent.contracts.plan import Plan
 from assent.contracts.policy import NewOverride, Overridden
-from assent.contracts.prepare import Preparation, Prepared, SentBefore
+from assent.contracts.prepare import Preparation, Prepared
 from assent.contracts.quotas import Limits
 from assent.contracts.recall import Recall, Recalled, RecallKind
 from assent.contracts.release import Release
 from assent.contracts.status import Status
-from assent.core.cards import newest
 from assent.errors import InvalidRequest
 from assent.settings import Settings
-from ledger import Ledger, MessageKind, Record
+from ledger import Ledger, Record
 
 _CHANGEABLE = timedelta(days=14)
 """How long Feishu lets a card be changed."""
@@ -53,7 +51,8 @@ class ApprovalActivities:
         began, within = asyncio.get_running_loop().time(), preparation.cards_within
         prepared = await self._prepared(preparation)
         if prepared.plan is not None and prepared.outcome is None and not prepared.is_new:
-            prepared = prepared.model_copy(update={"sent_before": await self._sent_before(prepared.plan)})
+            record = await self._ledger.record(prepared.plan.approval_id)
+            prepared = prepared.model_copy(update={"sent_before": sent_before(record.messages if record else ())})
         if within is None or self._cards is None or prepared.plan is None or prepared.outcome is not None:
             return prepared
         deliveries = core.first_cards(preparation.request, prepared.plan, preparation.now, prepared.sent_before)
@@ -64,16 +63,6 @@ class ApprovalActivities:
         )
         delivered = tuple(each if isinstance(each, Delivered) else None for each in tries)
         return prepared.model_copy(update={"delivered": delivered})
-
-    async def _sent_before(self, plan: Plan) -> SentBefore | None:
-        record = await self._ledger.record(plan.approval_id)
-        there = [each for each in record.messages if each.message_id] if record else []
-        if not there:
-            return None
-        cards = [each.slot.generation for each in there if each.slot.kind is MessageKind.CARD]
-        return SentBefore(
-            generation=max(cards, default=0), message_ids=newest(each.message_id for each in there if each.message_id)
-        )
 
     async def _prepared(self, preparation: Preparation) -> Prepared:
         """Whatever is shown and run later is what is stored here first."""

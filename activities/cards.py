@@ -7,7 +7,7 @@ import itertools
 import json
 import logging
 import random
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
 from functools import partial
@@ -27,6 +27,7 @@ from activities.showings import CardContent, CardState, Showings
 from assent import names
 from assent.contracts.address import Address
 from assent.contracts.deliver import CardKind, Delivered, Delivery, Revision
+from assent.contracts.prepare import SentBefore
 from assent.contracts.state import Progress
 from assent.contracts.status import Status
 from cards import Wording
@@ -312,6 +313,13 @@ class CardActivities:
             await self._change(now, message, CardState())  # it ended meanwhile: what was shown may have covered the end
         else:
             await self._ledger.shows(message.slot, Shown.REPLACED)
+
+
+def sent_before(messages: Iterable[Message]) -> SentBefore | None:
+    """What is there of the cards of an approval, or of a question, that was prepared before."""
+    there = {each.message_id: each.slot for each in messages if each.message_id}
+    generations = [slot.generation for slot in there.values() if slot.kind is MessageKind.CARD]
+    return SentBefore(generation=max(generations, default=0), message_ids=tuple(there)) if there else None
 
 
 def address_of(record: Record, message: Message) -> Address:

@@ -8,6 +8,7 @@ from typing import Any
 from temporalio import activity
 
 from activities.callback_secrets import CallbackSecrets
+from activities.cards import sent_before
 from activities.learning import learn_people
 from activities.planning import addresses_of
 from activities.question_cards import QuestionCards
@@ -65,9 +66,13 @@ class QuestionActivities:
             requester_pending=settings.requester_pending or None,
         )
         namespace = activity.info().namespace
-        return await self._ledger.register_question(
+        prepared = await self._ledger.register_question(
             request, found, now=preparation.now, namespace=namespace, limits=limits
         )
+        if prepared.plan is None or prepared.plan.asked_at == preparation.now or prepared.outcome is not None:
+            return prepared
+        record = await self._ledger.question_record(request.question_id)
+        return prepared.model_copy(update={"sent_before": sent_before(record.messages if record else ())})
 
     @activity.defn(name=names.RECORD_ANSWER)
     async def record_answer(self, conclusion: QuestionConclusion) -> QuestionRecorded:

@@ -106,7 +106,9 @@ class QuestionWorkflow:
                 await self._hand_over()
             await self._announce(known)
             return known
-        self._open = core.open_with(self._unopened, prepared.plan, workflow.now(), prepared.answer)
+        self._open = core.open_with(
+            self._unopened, prepared.plan, workflow.now(), prepared.answer, prepared.sent_before
+        )
         self._describe()
         await self._tell_call(is_open=True)
         return None

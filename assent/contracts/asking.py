@@ -9,7 +9,7 @@ from assent.contracts.answers import AcceptedAnswer, Given, JudgedAnswer, Questi
 from assent.contracts.approvers import Deciders
 from assent.contracts.audit import AuditEntry
 from assent.contracts.identity import Identity
-from assent.contracts.prepare import Resolved, Unknowns
+from assent.contracts.prepare import Resolved, SentBefore, Unknowns
 from assent.contracts.questions import Question, QuestionRequest, canonical_questions
 from assent.contracts.quotas import AgentLimits, Exceeded
 from assent.contracts.runs import AskingRun
@@ -119,6 +119,8 @@ class QuestionPrepared(Frozen):
     """What a program was to read, as a former run of the workflow left it."""
     unknown: Unknowns | None = None
     """What Feishu must be asked first; then nothing is stored yet."""
+    sent_before: SentBefore | None = None
+    """What is there already of its cards, where it was prepared before."""
 
 
 class QuestionDelivery(Frozen):

@@ -14,7 +14,7 @@ from assent.contracts.request import Request
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Surface
 from assent.core.approval import Ending, Interruption, Planned, Unplanned
-from assent.core.cards import Cards
+from assent.core.cards import Cards, newest
 from assent.core.deciding import end, look_again
 from assent.core.delivering import hold_for_bundle, send, take_card
 from assent.core.keeping import note
@@ -36,7 +36,7 @@ def open_with(approval: Unplanned, plan: Plan, now: datetime, sent_before: SentB
 def _with_cards_of_before(approval: Planned, sent_before: SentBefore) -> Planned:
     """It was reset: what was clicked on its cards counts, and newer ones follow those that are there."""
     cards = Cards(generation=sent_before.generation, was_interrupted=bool(sent_before.generation))
-    return approval.model_copy(update={"cards": cards, "other_messages": sent_before.message_ids})
+    return approval.model_copy(update={"cards": cards, "other_messages": newest(sent_before.message_ids)})
 
 
 def _unasked(approval: Planned, now: datetime) -> Planned:

@@ -7,7 +7,7 @@ import logging
 
 from temporalio import activity
 
-from activities.cards import later, prompt, together
+from activities.cards import in_time, later, prompt, together, told
 from activities.feishu.client import Feishu
 from activities.feishu.errors import FeishuRefused, FeishuUnavailable
 from activities.showings import CardState, Showings
@@ -36,7 +36,10 @@ class BundleActivities:
 
     @activity.defn(name=names.DELIVER_BUNDLE)
     async def deliver_bundle(self, shared_calls: SharedCalls) -> BundleDelivered:
-        """Send the cards of each address, once, with the calls that go there and can be read on them."""
+        """Send the cards of each address, once, with the calls that go there and can be read on them.
+
+        Where it is too late for that, only say which are there.
+        """
         with prompt():
             return await self._deliver_all(shared_calls)
 
@@ -45,6 +48,14 @@ class BundleActivities:
         tried = {message.slot.place: message for message in await self._ledger.bundle(shared_calls.bundle_id)}
         if not tried and sum(map(self._belongs, records.values())) < _LEAST:
             return BundleDelivered()
+        if not shared_calls.is_late:
+            await self._send_all(shared_calls, records, tried)
+        shared = {each: _shared_messages(record) for each, record in (await self._records(shared_calls)).items()}
+        return BundleDelivered(
+            shared=tuple(SharedCard(approval_id=each, message_ids=found) for each, found in shared.items() if found)
+        )
+
+    async def _send_all(self, shared_calls: SharedCalls, records: dict[str, Record], tried: dict[int, Message]) -> None:
         trouble: FeishuUnavailable | None = None
         for place, address, there in await self._placed(shared_calls, records):
             try:
@@ -55,14 +66,15 @@ class BundleActivities:
                 trouble = error
         if trouble is not None:
             raise later(trouble) from trouble
-        shared = {each: _shared_messages(record) for each, record in (await self._records(shared_calls)).items()}
-        return BundleDelivered(
-            shared=tuple(SharedCard(approval_id=each, message_ids=found) for each, found in shared.items() if found)
-        )
 
     @activity.defn(name=names.SHOW_BUNDLE)
     async def show_bundle(self, shared_calls: SharedCalls) -> BundleShown:
         """Bring every card to how the calls stand."""
+        with told():
+            async with in_time():
+                return await self._show_all(shared_calls)
+
+    async def _show_all(self, shared_calls: SharedCalls) -> BundleShown:
         records, before = await self._records(shared_calls), None
         while _endings(records) != before:  # what ended meanwhile may have been shown by another, and covered here
             before = _endings(records)
@@ -154,7 +166,14 @@ class BundleActivities:
     async def _call(self, member: Member, record: Record) -> BundledCall:
         card_state = CardState(decided=member.decided, progress=member.progress, reviewing=member.reviewing)
         showing = (await self._showings.showing(record, card_state)).model_copy(update={"grant": None})
-        return BundledCall(showing=showing, apart=_is_apart(record))
+        return BundledCall(showing=showing, apart=_is_apart(record), begun=await self._is_begun(member, record))
+
+    async def _is_begun(self, member: Member, record: Record) -> bool:
+        """Whether a call that has not said how it stands was begun: it can no longer be decided."""
+        has_said = member.progress is not None or member.decided is not None
+        if has_said or record.outcome is not None:
+            return False
+        return bool(await self._ledger.attempts_of(record.plan.approval_id))
 
 
 def _is_apart(record: Record) -> bool:

@@ -81,6 +81,7 @@ VERDICT = "verdict"
 
 LATE_CARDS = "late-cards"
 DOUBTED_CARDS = "doubted-cards"
+RESISTING_BUNDLES = "resisting-bundles"
 """The patches: what workflows that began before them do not do."""
 
 APPROVAL_MEMO = "assent_approval_id"

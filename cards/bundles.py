@@ -64,10 +64,13 @@ class BundledCall(Frozen):
     showing: Showing
     apart: bool = False
     """Whether it has a card of its own by now."""
+    begun: bool = False
+    """Whether the ledger knows that it was begun, though nobody said so."""
 
     @property
     def state(self) -> str:
-        return state_of(self.showing)
+        state = state_of(self.showing)
+        return "running" if self.begun and state == "pending" else state
 
     @property
     def is_open(self) -> bool:

@@ -8,13 +8,14 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
+from temporalio.workflow import ActivityCancellationType
 
 with workflow.unsafe.imports_passed_through():
     from assent import names, sizes
     from assent.contracts.bundles import BundleAsked, BundleDelivered, BundleShown, Carded, Member, SharedCalls
     from assent.steps import DELIVER_BUNDLE, SHOW_BUNDLE
     from workflows.reading import read
-    from workflows.steps import AT_ONCE, LOCAL, ONCE, OUTBOUND, take
+    from workflows.steps import AT_ONCE, HERE, LOCAL, ONCE, OUTBOUND, take
 
 GATHERING = timedelta(seconds=5)
 """How long a card waits for calls of which nothing was heard."""
@@ -27,6 +28,8 @@ _CHANGEABLE = timedelta(days=14)
 _MOST_STRAYS = 1000
 """How many that do not belong here are told so at once; who is not told sends a card of its own all the same."""
 _FIRST_LOOK, _LAST_LOOK = timedelta(seconds=5), timedelta(hours=1)
+_SEEN_TO_ITS_END = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
+"""What was given up is over once its last try has ended: until then it may still change what people see."""
 
 
 @workflow.defn(name=names.BUNDLE)
@@ -45,6 +48,8 @@ class BundleWorkflow:
         self._sent_at = asked.sent_at
         self._strays: list[str] = []
         self._news = True
+        self._arriving: asyncio.Task[None] | None = None
+        """Cards that did not come soon, while those that are there are shown already."""
 
     @workflow.run
     async def run(self, asked: BundleAsked) -> None:
@@ -76,14 +81,13 @@ class BundleWorkflow:
                 await workflow.wait_condition(delivering.done, timeout=SOON)
             except TimeoutError:
                 await self._tell({each: Carded() for each in self._ids})
-            delivered = await delivering
-        shared = {each.approval_id: each.message_ids for each in delivered.shared}
-        on_it = tuple(each for each in self._ids if each in shared)
-        await self._tell(
-            {each: Carded(message_ids=shared.get(each, ()), approval_ids=on_it) for each in self._ids},
-        )
-        self._ids, self._sent_at = on_it, workflow.now()
-        return bool(on_it)
+                if workflow.patched(names.RESISTING_BUNDLES):
+                    self._sent_at = workflow.now()
+                    self._arriving = asyncio.create_task(self._arrive(delivering))
+                    return True
+            delivered = await delivering or BundleDelivered()
+        await self._tell_where(delivered)
+        return bool(self._ids)
 
     async def _delivered_at_once(self) -> BundleDelivered | None:
         try:
@@ -92,11 +96,29 @@ class BundleWorkflow:
             self._news = True  # what is found there then may no longer be how they stand
             return None
 
-    async def _delivered(self) -> BundleDelivered:
+    async def _delivered(self) -> BundleDelivered | None:
+        """What became of the card; None if some of it did not arrive while it could be sent."""
         try:
             return await take(DELIVER_BUNDLE, self._shared_calls, OUTBOUND, within=_FINDABLE)
         except FailureError:
-            return BundleDelivered()
+            return None
+
+    async def _arrive(self, delivering: asyncio.Task[BundleDelivered | None]) -> None:
+        """Wait for what did not come soon; where some of it never comes, what is there is the card."""
+        delivered = await delivering
+        if delivered is None:
+            delivered = await take(DELIVER_BUNDLE, self._shared_calls.model_copy(update={"is_late": True}), HERE)
+        await self._tell_where(delivered)
+        self._arriving, self._news = None, True
+
+    async def _tell_where(self, delivered: BundleDelivered) -> None:
+        """Tell each call where it is shown; those that are not on the card do not belong here any more."""
+        shared = {each.approval_id: each.message_ids for each in delivered.shared}
+        on_it = tuple(each for each in self._ids if each in shared)
+        await self._tell(
+            {each: Carded(message_ids=shared.get(each, ()), approval_ids=on_it) for each in self._ids},
+        )
+        self._ids, self._sent_at = on_it, workflow.now()
 
     async def _keep_showing(self) -> None:
         """Show how the calls stand until all have ended, or nobody can change the card any more."""
@@ -109,7 +131,7 @@ class BundleWorkflow:
             await self._tell({each: Carded() for each in self._strays})
             self._strays = []
             unfinished = {each for each in shown.open if self._is_over(each)} | set(shown.frozen)
-            if not shown.open and not shown.frozen:
+            if not shown.open and not shown.frozen and self._arriving is None:
                 return
             if self._is_long:
                 self._continue()
@@ -124,14 +146,23 @@ class BundleWorkflow:
         return approval_id in self._members and self._members[approval_id].ended
 
     async def _shown(self) -> BundleShown:
+        """However long Feishu takes, until there is something newer to show; never while an older try goes on."""
+        showing = asyncio.create_task(self._show())
+        await workflow.wait_condition(lambda: showing.done() or self._news)
+        if not showing.done() and workflow.patched(names.RESISTING_BUNDLES):
+            showing.cancel()
+        return await showing
+
+    async def _show(self) -> BundleShown:
         try:
-            return await take(SHOW_BUNDLE, self._shared_calls, OUTBOUND, within=_CHANGEABLE)
+            return await take(SHOW_BUNDLE, self._shared_calls, OUTBOUND, within=_CHANGEABLE, given_up=_SEEN_TO_ITS_END)
         except FailureError:
             return BundleShown(open=self._ids)
 
     @property
     def _is_long(self) -> bool:
-        return workflow.info().is_continue_as_new_suggested()
+        """Whether the next run is to go on; what is on its way arrives in this one."""
+        return self._arriving is None and workflow.info().is_continue_as_new_suggested()
 
     def _continue(self) -> None:
         workflow.continue_as_new(
@@ -162,8 +193,9 @@ class BundleWorkflow:
         if member.approval_id in self._ids:
             others = (each for key, each in self._members.items() if key != member.approval_id)
             room = min(sizes.STANDING, sizes.BUNDLE - sizes.total(others))
-            if sizes.size(member) > room:  # the card shows how far it has come without naming everybody
-                member = member.model_copy(update={"progress": None, "decided": None})
+            for spared in ("progress", "decided"):  # the card shows how far it has come without naming everybody
+                if sizes.size(member) > room:
+                    member = member.model_copy(update={spared: None})
             self._members[member.approval_id] = member
             self._news = True
         elif not member.ended and len(self._strays) < _MOST_STRAYS:

@@ -37,6 +37,8 @@ class SharedCalls(Frozen):
 
     bundle_id: str
     members: tuple[Member, ...]
+    is_late: bool = False
+    """Whether it is too late to send a card: sent again, it could arrive twice."""
 
 
 class Carded(Frozen):

@@ -26,6 +26,7 @@ from assent.payload import canonical_payload, sha256
 from assent.temporal import search
 from assent.types import DecisionKind
 from tests.conftest import ME, OPERATOR, Service, new_database, open_service
+from tests.recording.bundle_histories import BUNDLE_PATHS
 from tests.recording.card_histories import CARD_PATHS
 from tests.recording.consent_histories import CONSENT_PATHS
 from tests.recording.question_histories import QUESTION_PATHS
@@ -403,6 +404,7 @@ async def settling(service: Service, directory: str) -> str:
 
 
 PATHS.update(CONSENT_PATHS)
+CARD_PATHS.update(BUNDLE_PATHS)
 CARD_PATHS.update(QUESTION_PATHS)
 CARD_PATHS.update(RUN_PATHS)
 ALL_PATHS = [*PATHS, *CARD_PATHS]

@@ -317,9 +317,12 @@ class CardActivities:
 
 def sent_before(messages: Iterable[Message]) -> SentBefore | None:
     """What is there of the cards of an approval, or of a question, that was prepared before."""
-    there = {each.message_id: each.slot for each in messages if each.message_id}
-    generations = [slot.generation for slot in there.values() if slot.kind is MessageKind.CARD]
-    return SentBefore(generation=max(generations, default=0), message_ids=tuple(there)) if there else None
+    there = [(each.slot, each.message_id) for each in messages if each.message_id]
+    cards = {message_id: slot.generation for slot, message_id in there if slot.kind is MessageKind.CARD}
+    others = [message_id for slot, message_id in there if slot.kind in (MessageKind.BUNDLE, MessageKind.RESULT)]
+    if not cards and not others:
+        return None
+    return SentBefore(generation=max(cards.values(), default=0), message_ids=tuple(cards), others=tuple(others))
 
 
 def address_of(record: Record, message: Message) -> Address:

@@ -108,7 +108,7 @@ def shares(calls: tuple[BundledCall, ...], wording: Wording) -> tuple[tuple[Bund
     """Calls in their order, as many together as one card holds while all of them wait."""
     cards: list[tuple[BundledCall, ...]] = []
     for call in calls:
-        waiting = call.model_copy(update={"showing": Showing(plan=call.showing.plan), "apart": False})
+        waiting = BundledCall(showing=Showing(plan=call.showing.plan))
         together = (*(cards[-1] if cards else ()), waiting)
         if len(together) <= MOST_TOGETHER and bundle_card("", together, wording, is_new=True) is not None:
             cards[-1:] = [together]

@@ -50,6 +50,8 @@ class Deliveries:
         self._is_over = False
         """Whether nothing is to be said of it any more."""
         self._is_stopped = False
+        self.is_announcing = False
+        """Whether it is being said for the first time that the result waits: no other run would."""
         self._late: list[tuple[Delivery, Delivered]] = []
         """Cards that came, or may have come, when the wait was over."""
 
@@ -126,11 +128,17 @@ class Deliveries:
 
     @property
     def is_giving_up(self) -> bool:
-        """Whether something outdated may still be shown."""
-        return self._showing is not None and self._is_outdated
+        """Whether something outdated may still be shown, or what has to be said first is being said."""
+        return (self._showing is not None and self._is_outdated) or self._former_announces
+
+    @property
+    def _former_announces(self) -> bool:
+        return self._former is not None and self._former.is_announcing
 
     def can_be_left(self) -> bool:
         """Whether the next run may go on with them; it shows what this one has not, which is given up before."""
+        if self._former_announces:
+            return False
         if not self.takes_turns():
             return True
         self._give_up_showing()
@@ -297,6 +305,7 @@ class Deliveries:
     def start_showing_result_waits(self) -> None:
         """The same, beside the wait for its release."""
         self._bundle.tell(core.member(self._approval.state))
+        self.is_announcing = True
         self._telling_on = asyncio.create_task(self._keep_showing_result_waits())
 
     async def _keep_showing_result_waits(self) -> None:
@@ -304,6 +313,7 @@ class Deliveries:
         await workflow.wait_condition(lambda: self._is_over or not self._is_busy)
         said = partial(self._say, Revision(approval_id=state.plan.approval_id, reviewing=True))
         is_told = self._is_over or not state.cards.message_ids or await said()
+        self.is_announcing = False
         await self._tell_on(is_told, said, lambda: self._is_over)
 
     def end(self) -> None:

@@ -73,10 +73,12 @@ class Preparation(Frozen):
 
 
 class SentBefore(Frozen):
-    """The cards that a former run of an approval sent, which was reset since."""
+    """What is there of the cards of an approval, or of a question, that was prepared before."""
 
-    generation: int
-    message_ids: tuple[str, ...]
+    generation: int = 0
+    message_ids: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    """Other messages on which it is shown: with other calls, or its result."""
 
 
 class Prepared(Frozen):

@@ -115,6 +115,8 @@ class Planned(Frozen):
     """Whether that was because nobody decides."""
     news: int = 0
     """How often something changed that the cards should say."""
+    is_heard_again: bool = False
+    """Whether what was said of it may be heard once more, because it was reset or its worker died."""
     result: SealedResult | None = None
     questions: tuple[str, ...] = ()
     """What its running tool asks, while it does."""

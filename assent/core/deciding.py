@@ -90,23 +90,24 @@ def look_again(approval: Planned, now: datetime) -> Planned:
 def _hopeless(approval: Planned, decision: Decision) -> VerdictKind | None:
     """Why a decision cannot count whatever becomes of the one before it: strangers crowd out nobody."""
     plan = approval.plan
-    if _may_be_of_the_edit(approval, decision):
-        return None
+    may_decide = approval.panel.releasers(plan).include(actor_of(plan, decision))
     verdict = objection(
         plan,
         decision,
         _messages(approval, decision),
-        may_decide=approval.panel.releasers(plan).include(actor_of(plan, decision)),
+        may_decide=may_decide,
         result_sha256=approval.result.content_sha256 if approval.result else None,
     )
+    if verdict is VerdictKind.TAMPERED and may_decide and _may_be_of_the_edit(approval, decision):
+        return None
     return verdict if verdict in (VerdictKind.TAMPERED, VerdictKind.FORBIDDEN) else None
 
 
 def _may_be_of_the_edit(approval: Planned, decision: Decision) -> bool:
-    """Whether it is about what the edit that is being looked at makes of the call: after a reset it is heard again."""
+    """Whether it is about what the edit that is being looked at, once more, made of the call."""
     is_edited = approval.asking is not None and approval.asking.kind is DecisionKind.EDIT
     is_ours = decision.message_id is None or decision.message_id in approval.messages
-    return is_edited and is_ours and decision.stage is Stage.CALL
+    return approval.is_heard_again and is_edited and is_ours and decision.stage is Stage.CALL
 
 
 def _messages(approval: Planned, decision: Decision) -> frozenset[str]:

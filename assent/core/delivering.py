@@ -134,7 +134,8 @@ def land(approval: Planned, delivery: Delivery, delivered: Delivered, now: datet
     kind, cards = delivery.kind, _cards_of(approval, delivery.kind)
     if cards.generation != delivery.generation:
         approval = _with_cards(approval, kind, cards.arrived_late(delivered.message_id))
-        return look_again(_expecting(approval), now)
+        approval = tell(approval) if delivered.message_id else approval  # what is being shown has passed it by
+        return look_again(_expecting(approval, kind), now)
     if delivery.place in cards.slow and delivery.progress != _progress(approval):
         approval = tell(approval)  # it was drawn before
     approval = arrive(approval, kind, delivered, now)
@@ -148,16 +149,17 @@ def arrive(approval: Planned, kind: CardKind, delivered: Delivered, now: datetim
     cards = _cards_of(approval, kind).arrived(delivered.message_id, refused, now, leaves_older=leaves_older)
     others = newest((*approval.other_messages, *delivered.shared))
     approval = _with_cards(approval, kind, cards).model_copy(update={"other_messages": others})
-    approval = _expecting(approval)
+    approval = _expecting(approval, kind)
     if cards.refused is not None and approval.shared is None and not approval.wait_is_over:
         why = f"the card could not be delivered: {cards.refused}"
         return end(approval, Interruption(status=Status.CANCELLED, event=AuditEvent.CANCEL, reason=why), now)
     return look_again(approval, now)
 
 
-def _expecting(approval: Planned) -> Planned:
-    are_expected = approval.expects_cards and _open_cards(approval).are_expected
-    return approval.model_copy(update={"expects_cards": are_expected})
+def _expecting(approval: Planned, kind: CardKind) -> Planned:
+    """Whether cards still are on their way, after one of them came."""
+    cards = _open_cards(approval) if approval.plan.waits_for_no_chat else _cards_of(approval, kind)
+    return approval.model_copy(update={"expects_cards": approval.expects_cards and cards.are_expected})
 
 
 def is_missing(approval: Planned) -> bool:

@@ -34,9 +34,14 @@ def open_with(approval: Unplanned, plan: Plan, now: datetime, sent_before: SentB
 
 
 def _with_cards_of_before(approval: Planned, sent_before: SentBefore) -> Planned:
-    """It was reset: what was clicked on its cards counts, and newer ones follow those that are there."""
-    cards = Cards(generation=sent_before.generation, was_interrupted=bool(sent_before.generation))
-    return approval.model_copy(update={"cards": cards, "other_messages": newest(sent_before.message_ids)})
+    """What was clicked on its cards counts, and newer ones follow those that are there."""
+    cards = Cards(
+        generation=sent_before.generation,
+        message_ids=newest(sent_before.message_ids),
+        was_interrupted=bool(sent_before.generation),
+    )
+    known = {"cards": cards, "other_messages": newest(sent_before.others), "is_heard_again": True}
+    return approval.model_copy(update=known)
 
 
 def _unasked(approval: Planned, now: datetime) -> Planned:
@@ -78,10 +83,11 @@ def first_cards(
 
 def resume(approval: Planned) -> Planned:
     """As a new run takes it over from a former one."""
-    result = approval.result
+    result, cards = approval.result, approval.cards
+    expects_cards = approval.expects_cards and not (cards.overtaken and not cards.on_their_way)
     if result is not None:
         result = result.model_copy(update={"cards": result.cards.resumed()})
-    return approval.model_copy(update={"cards": approval.cards.resumed(), "result": result})
+    return approval.model_copy(update={"cards": cards.resumed(), "result": result, "expects_cards": expects_cards})
 
 
 def refuse(approval: Unplanned, why: str | None, now: datetime) -> Unplanned:

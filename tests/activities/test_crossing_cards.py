@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from temporalio.api.history.v1 import HistoryEvent
+from temporalio.workflow import info as workflow_info
 
 from activities.feishu.answers import Sent
 from activities.feishu.client import Feishu
@@ -34,7 +35,7 @@ from tests.support.changing_cards import (
 from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER, FeishuService, buttons, open_feishu_service
 from tests.support.replaying import replays
 from tests.support.waiting import until
-from workflows import deliveries, recording, steps
+from workflows import deliveries, recording, steps, waiting
 
 
 @pytest.fixture(scope="module")
@@ -362,6 +363,31 @@ async def test_that_a_result_waits_is_said_once_feishu_lets_it(feishu: FeishuSer
     assert (await handle.outcome()).status == "executed"
     await says(feishu, card, "Executed")
     assert await replays(feishu.service.client, handle)
+
+
+async def test_that_a_result_waits_is_said_though_the_history_is_too_long_to_wait_in(
+    feishu: FeishuService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handle = await feishu.ask(tmp_path, "looked_at")
+    card = await feishu.chat.card(handle.id)
+    workflow_id = names.approval_workflow(handle.id)
+    workflow = feishu.service.client.get_workflow_handle(workflow_id)
+    first = (await workflow.describe()).run_id
+
+    def is_long() -> bool:
+        return workflow_info().workflow_id == workflow_id and workflow_info().continued_run_id is None
+
+    monkeypatch.setattr(waiting, "_history_is_long", is_long)
+    assert await feishu.click(handle, card) == "accepted"
+    await says(feishu, card, "waits to be released")
+
+    async def continued() -> bool:
+        return (await workflow.describe()).run_id != first
+
+    await until(continued)
+    (result,) = await feishu.chat.cards(handle.id, MessageKind.RESULT)
+    assert await feishu.click(handle, result) == "accepted"
+    assert (await handle.outcome()).status == "executed"
 
 
 @pytest.mark.parametrize("before", ["the result waits", "1 of 2"])

@@ -13,8 +13,11 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHandle
 from temporalio.common import RetryPolicy
+from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
+from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
+import workflows
 from activities.feishu.answers import Sent
 from activities.feishu.client import Feishu
 from assent import ApprovalHandle, names, sizes
@@ -91,6 +94,15 @@ async def bundle_workflow(feishu: FeishuService, handle: ApprovalHandle) -> Work
     return feishu.service.client.get_workflow_handle(names.bundle_workflow(await bundle_of(feishu, handle)))
 
 
+async def over(feishu: FeishuService, handle: ApprovalHandle) -> None:
+    """Wait until the bundle has ended, and see that its history replays."""
+    await finished(feishu, handle)
+    replayer = Replayer(
+        workflows=workflows.ALL, data_converter=pydantic_data_converter, workflow_runner=UnsandboxedWorkflowRunner()
+    )
+    await replayer.replay_workflow(await (await bundle_workflow(feishu, handle)).fetch_history())
+
+
 async def happened(workflow: WorkflowHandle[Any, Any], *kinds: EventType.ValueType) -> None:
     """Wait until one of these events is in the workflow's history."""
 
@@ -122,7 +134,7 @@ async def test_a_shared_card_that_resists_keeps_the_others_from_nothing_newer(
         (tmp_path / "gate").touch()
         assert (await first.outcome()).status == "executed"
         await second.cancel()
-        await finished(feishu, first)
+        await over(feishu, first)
 
 
 def _about(handle: ApprovalHandle, card: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +171,7 @@ async def test_what_is_shown_newer_waits_until_what_was_given_up_can_change_noth
         assert "1 of 2" in str((await revisions(feishu, slow))[-1])
         assert await says_now(feishu, slow, second) == set()
         await first.cancel()
-        await finished(feishu, first)
+        await over(feishu, first)
 
 
 async def test_a_shared_card_is_kept_up_to_date_while_another_does_not_arrive(
@@ -180,7 +192,7 @@ async def test_a_shared_card_is_kept_up_to_date_while_another_does_not_arrive(
     await until(is_over)
     assert len(await shared_cards(feishu, handles[0])) == 1
     await feishu.chat.behave()
-    await finished(feishu, handles[0])
+    await over(feishu, handles[0])
     for each in await shared_cards(feishu, handles[0]):
         assert values(each["content"]) == []
 
@@ -208,7 +220,7 @@ async def test_a_shared_card_is_kept_up_to_date_once_another_is_given_up(
     for handle, its_card in zip(handles, own, strict=True):
         assert await feishu.click(handle, its_card, who=APPROVER) == "accepted"
         assert (await handle.outcome()).status == "executed"
-    await finished(feishu, handles[0])
+    await over(feishu, handles[0])
     assert values((await revisions(feishu, card))[-1]) == []
     assert "Executed" in str((await revisions(feishu, card))[-1])
 
@@ -230,7 +242,7 @@ async def test_a_bundle_that_is_taken_up_again_offers_nobody_to_decide_a_running
     assert "It is running now" in str((await revisions(feishu, card))[-1])
     gate.touch()
     assert (await running.outcome()).status == "executed"
-    await finished(feishu, running)
+    await over(feishu, running)
     assert "Executed" in str((await revisions(feishu, card))[-1])
 
 

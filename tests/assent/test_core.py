@@ -15,11 +15,13 @@ from assent.contracts.deliver import CardKind, Delivered, Delivery
 from assent.contracts.execute import Report, ReportKind
 from assent.contracts.permission import Execution, Permission
 from assent.contracts.plan import Plan
+from assent.contracts.prepare import SentBefore
 from assent.contracts.signals import Withdrawal
 from assent.contracts.status import Status
 from assent.contracts.values import Surface
 from assent.contracts.weigh import Weighed
 from assent.core import Planned, Unplanned
+from assent.payload import sha256
 from tests.support import policies
 from tests.support.deciding import STRANGER
 from tests.support.policies import ME
@@ -217,17 +219,61 @@ def test_however_often_a_decision_moves_on_the_workflow_goes_on(at_noon: datetim
     assert len(approval.model_dump_json()) < 200_000
 
 
-def test_what_is_being_weighed_does_not_let_strangers_crowd_out_an_approver(at_noon: datetime) -> None:
+def being_edited(now: datetime, *, heard_again: bool) -> Planned:
+    """An edit is being looked at; whether for the first time, or after a reset."""
     people = Approvers(kind=Approvers.Kind.PEOPLE, people=(OTHER.within("t"),))
-    plan = a_plan(at_noon).model_copy(update={"approvers": people})
-    edit = decided(plan, OTHER, DecisionKind.EDIT, arguments={"a": 1})
-    approval = core.decide(opened(plan, at_noon), edit, at_noon)
+    plan = a_plan(now).model_copy(update={"approvers": people})
+    before = SentBefore(generation=2, message_ids=("om_1", "om_2")) if heard_again else None
+    approval = core.open_with(Unplanned(request=policies.request(plan)), plan, now, before)
+    return core.decide(approval, decided(plan, OTHER, DecisionKind.EDIT, arguments={"a": 1}), now)
+
+
+@pytest.mark.parametrize("heard_again", [False, True])
+def test_what_is_being_weighed_does_not_let_strangers_crowd_out_an_approver(
+    at_noon: datetime, heard_again: bool
+) -> None:
+    approval = being_edited(at_noon, heard_again=heard_again)
+    plan = approval.plan
     for n in range(100):
-        approval = core.decide(approval, decided(plan, STRANGER, DecisionKind.APPROVE, f"s{n}"), at_noon)
+        said = decided(plan, STRANGER, DecisionKind.APPROVE, f"s{n}")
+        of_another = said.model_copy(update={"event_id": f"o{n}", "payload_sha256": "e" * 64})
+        approval = core.decide(core.decide(approval, said, at_noon), of_another, at_noon)
+        assert verdict_on(approval, f"s{n}") is VerdictKind.FORBIDDEN
+        assert verdict_on(approval, f"o{n}") is VerdictKind.TAMPERED
     approval = core.decide(approval, decided(plan, OTHER, DecisionKind.REJECT, "no"), at_noon)
+    assert verdict_on(approval, "no") is None, "it waits"
     approval = core.withdraw(approval, Withdrawal(), at_noon)
-    assert verdict_on(approval, "no") is not None
-    assert verdict_on(approval, "s0") is VerdictKind.FORBIDDEN
+    assert verdict_on(approval, "no") is VerdictKind.ALREADY_DECIDED
+
+
+@pytest.mark.parametrize("message_id", [None, "om_2"])
+@pytest.mark.parametrize("heard_again", [False, True])
+def test_what_was_decided_about_an_edited_call_counts_when_it_is_heard_again(
+    at_noon: datetime, heard_again: bool, message_id: str | None
+) -> None:
+    """Before the edit is known anew; for the first time nobody can decide about what no edit has made yet."""
+    approval = being_edited(at_noon, heard_again=heard_again)
+    revised = approval.plan.model_copy(update={"payload": "{}", "payload_sha256": sha256("{}"), "revision": 1})
+    approval = core.decide(approval, decided(revised, OTHER, DecisionKind.REJECT, "no", message_id=message_id), at_noon)
+    if not heard_again:
+        assert verdict_on(approval, "no") is VerdictKind.TAMPERED
+        return
+    assert approval.asking is not None
+    approval = core.answer(approval, approval.asking, Weighed(plan=revised), at_noon)
+    assert verdict_on(approval, "no") is VerdictKind.ALREADY_DECIDED, "whoever edits it, approves it"
+
+
+def test_cards_of_before_are_cards_though_nobody_is_waited_for_any_more(at_noon: datetime) -> None:
+    """What was clicked on one is heard again before any was sent: it has to say that the call runs."""
+    _, sent = carded(at_noon)
+    plan = a_plan(at_noon).model_copy(update={"addresses": TWO_CHATS})
+    early = decided(plan, plan.requester, DecisionKind.APPROVE, message_id="om_1")
+    asked = core.decide(Unplanned(request=policies.request(plan)), early, at_noon)
+    approval = core.open_with(asked, plan, at_noon, SentBefore(generation=1, message_ids=("om_1", "om_2")))
+    assert verdict_on(approval, "e") is VerdictKind.ACCEPTED
+    assert core.send(approval, at_noon)[1] == ()
+    assert core.has_cards(approval)
+    assert sent
 
 
 def test_a_decision_that_comes_again_while_it_is_looked_at_keeps_its_verdict(at_noon: datetime) -> None:

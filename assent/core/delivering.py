@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from assent.contracts.audit import AuditEvent
 from assent.contracts.bundles import Carded
@@ -14,6 +14,7 @@ from assent.core.cards import Cards, newest
 from assent.core.deciding import end, look_again, renew, tell
 from assent.core.keeping import note
 
+_LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 HELD_FOR = timedelta(seconds=20)
 """How long cards are held back for one that is shared with others."""
 
@@ -186,8 +187,11 @@ def take_card(approval: Approval, card: Carded, now: datetime) -> Approval:
         approval = approval.model_copy(update={"shared": card})
     cards = approval.cards
     if cards.held_until is not None:  # else cards of its own are there, or on their way
-        held = {"held_until": None, "sent_at": now} if card.message_ids else {"held_until": now}
-        approval = _with_cards(approval, CardKind.CALL, cards.model_copy(update=held))
+        if card.message_ids:
+            held_no_more = cards.model_copy(update={"held_until": None, "sent_at": now})
+        else:
+            held_no_more = _released(approval, now)
+        approval = _with_cards(approval, CardKind.CALL, held_no_more)
         approval = approval.model_copy(update={"expects_cards": not card.message_ids})
     return look_again(approval, now)
 
@@ -196,7 +200,13 @@ def lose_bundle(approval: Planned, now: datetime) -> Planned:
     """There is no bundle to speak to: cards of its own are held back no longer."""
     if approval.cards.held_until is None:
         return approval
-    return _with_cards(approval, CardKind.CALL, approval.cards.model_copy(update={"held_until": now}))
+    return _with_cards(approval, CardKind.CALL, _released(approval, now))
+
+
+def _released(approval: Planned, now: datetime) -> Cards:
+    """They are due at once; those that were planned before that was so, at the next look at the clock."""
+    until = _LONG_AGO if approval.plan.waits_for_no_chat else now
+    return approval.cards.model_copy(update={"held_until": until})
 
 
 # Cards of the call, and of its result

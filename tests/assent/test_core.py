@@ -457,3 +457,25 @@ def test_an_edit_of_somebody_who_is_needed_later_is_not_their_approval(at_noon: 
     approval = core.answer(approval, edit, Weighed(plan=plan), at_noon)
     assert (verdict_on(approval, "e"), approval.panel.stage) == (VerdictKind.ACCEPTED, 0)
     assert not approval.panel.has_approved(ADA)
+
+
+# A card that is shared with others does not come
+
+
+@pytest.mark.parametrize("happened", ["it is told so", "there is no bundle"])
+@pytest.mark.parametrize("waits_for_no_chat", [True, False])
+def test_cards_of_its_own_are_due_at_once_where_no_shared_one_comes(
+    at_noon: datetime, happened: str, waits_for_no_chat: bool
+) -> None:
+    """Also to whoever last looked at the clock before it was said; approvals of before waited for the next look."""
+    more = {"addresses": TWO_CHATS, "bundle_id": "b", "waits_for_no_chat": waits_for_no_chat}
+    approval = opened(a_plan(at_noon).model_copy(update=more), at_noon)
+    assert core.send(approval, at_noon)[1] == ()
+    later = at_noon + timedelta(seconds=7)
+    if happened == "it is told so":
+        approval = core.take_card(approval, Carded(), later)
+    else:
+        approval = core.lose_bundle(approval, later)
+    assert core.is_behind(approval, at_noon) is waits_for_no_chat
+    assert bool(core.send(approval, at_noon)[1]) is waits_for_no_chat
+    assert core.send(approval, later)[1]

@@ -390,6 +390,18 @@ async def carded_asking_in_vain(feishu: FeishuService, directory: Path) -> str:
 
 
 @path
+async def bundled_in_vain(feishu: FeishuService, directory: Path) -> str:
+    """The card that it should share does not come; it sends its own as soon as it is told."""
+    await feishu.chat.misbehave({"on": "send", "kind": "5xx"})
+    calls = [{"tool": "mark", "arguments": {"path": str(directory / name)}} for name in "ab"]
+    first, second = await feishu.service.gate.request_many(calls, requester=REQUESTER)
+    await until(partial(own, feishu, first))
+    await feishu.chat.behave()
+    await clicked(feishu, second)
+    return await clicked(feishu, first)
+
+
+@path
 async def announced(feishu: FeishuService, directory: Path) -> str:
     async with served(Agent(204).app) as url:
         handle = await feishu.ask(directory, callback_url=f"{url}/hook")

@@ -315,13 +315,11 @@ class CardActivities:
             await self._ledger.shows(message.slot, Shown.REPLACED)
 
 
-def sent_before(messages: Iterable[Message]) -> SentBefore | None:
+def sent_before(messages: Iterable[Message]) -> SentBefore:
     """What is there of the cards of an approval, or of a question, that was prepared before."""
     there = [(each.slot, each.message_id) for each in messages if each.message_id]
     cards = {message_id: slot.generation for slot, message_id in there if slot.kind is MessageKind.CARD}
     others = [message_id for slot, message_id in there if slot.kind in (MessageKind.BUNDLE, MessageKind.RESULT)]
-    if not cards and not others:
-        return None
     return SentBefore(generation=max(cards.values(), default=0), message_ids=tuple(cards), others=tuple(others))
 
 

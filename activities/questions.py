@@ -72,7 +72,8 @@ class QuestionActivities:
         if prepared.plan is None or prepared.plan.asked_at == preparation.now or prepared.outcome is not None:
             return prepared
         record = await self._ledger.question_record(request.question_id)
-        return prepared.model_copy(update={"sent_before": sent_before(record.messages if record else ())})
+        before = sent_before(record.messages if record else ())
+        return prepared.model_copy(update={"sent_before": before}) if before.message_ids else prepared
 
     @activity.defn(name=names.RECORD_ANSWER)
     async def record_answer(self, conclusion: QuestionConclusion) -> QuestionRecorded:

@@ -34,11 +34,12 @@ def open_with(approval: Unplanned, plan: Plan, now: datetime, sent_before: SentB
 
 
 def _with_cards_of_before(approval: Planned, sent_before: SentBefore) -> Planned:
-    """What was clicked on its cards counts, and newer ones follow those that are there."""
+    """What was clicked on its cards counts. The first ones are sent again, as they were; newer ones may show a call
+    that an edit made, or another stage: others follow them."""
     cards = Cards(
         generation=sent_before.generation,
         message_ids=newest(sent_before.message_ids),
-        was_interrupted=bool(sent_before.generation),
+        was_interrupted=sent_before.generation == 1,
     )
     known = {"cards": cards, "other_messages": newest(sent_before.others), "is_heard_again": True}
     return approval.model_copy(update=known)
@@ -83,11 +84,10 @@ def first_cards(
 
 def resume(approval: Planned) -> Planned:
     """As a new run takes it over from a former one."""
-    result, cards = approval.result, approval.cards
-    expects_cards = approval.expects_cards and not (cards.overtaken and not cards.on_their_way)
+    result = approval.result
     if result is not None:
         result = result.model_copy(update={"cards": result.cards.resumed()})
-    return approval.model_copy(update={"cards": cards.resumed(), "result": result, "expects_cards": expects_cards})
+    return approval.model_copy(update={"cards": approval.cards.resumed(), "result": result})
 
 
 def refuse(approval: Unplanned, why: str | None, now: datetime) -> Unplanned:

@@ -219,11 +219,12 @@ def test_however_often_a_decision_moves_on_the_workflow_goes_on(at_noon: datetim
     assert len(approval.model_dump_json()) < 200_000
 
 
-def being_edited(now: datetime, *, heard_again: bool) -> Planned:
+def being_edited(now: datetime, *, heard_again: bool, has_cards: bool = True) -> Planned:
     """An edit is being looked at; whether for the first time, or after a reset."""
     people = Approvers(kind=Approvers.Kind.PEOPLE, people=(OTHER.within("t"),))
     plan = a_plan(now).model_copy(update={"approvers": people})
-    before = SentBefore(generation=2, message_ids=("om_1", "om_2")) if heard_again else None
+    sent = SentBefore(generation=2, message_ids=("om_1", "om_2")) if has_cards else SentBefore()
+    before = sent if heard_again else None
     approval = core.open_with(Unplanned(request=policies.request(plan)), plan, now, before)
     return core.decide(approval, decided(plan, OTHER, DecisionKind.EDIT, arguments={"a": 1}), now)
 
@@ -252,7 +253,7 @@ def test_what_was_decided_about_an_edited_call_counts_when_it_is_heard_again(
     at_noon: datetime, heard_again: bool, message_id: str | None
 ) -> None:
     """Before the edit is known anew; for the first time nobody can decide about what no edit has made yet."""
-    approval = being_edited(at_noon, heard_again=heard_again)
+    approval = being_edited(at_noon, heard_again=heard_again, has_cards=message_id is not None)
     revised = approval.plan.model_copy(update={"payload": "{}", "payload_sha256": sha256("{}"), "revision": 1})
     approval = core.decide(approval, decided(revised, OTHER, DecisionKind.REJECT, "no", message_id=message_id), at_noon)
     if not heard_again:
@@ -479,3 +480,15 @@ def test_cards_of_its_own_are_due_at_once_where_no_shared_one_comes(
     assert core.is_behind(approval, at_noon) is waits_for_no_chat
     assert bool(core.send(approval, at_noon)[1]) is waits_for_no_chat
     assert core.send(approval, later)[1]
+
+
+@pytest.mark.parametrize("generation", [1, 2, 3])
+def test_after_a_reset_the_first_cards_are_sent_again_and_newer_ones_are_followed(
+    at_noon: datetime, generation: int
+) -> None:
+    """Newer ones may be about what an edit made of the call, which nobody may have changed any more."""
+    plan = a_plan(at_noon).model_copy(update={"addresses": TWO_CHATS})
+    before = SentBefore(generation=generation, message_ids=("om_1", "om_2"))
+    approval = core.open_with(Unplanned(request=policies.request(plan)), plan, at_noon, before)
+    assert {each.generation for each in core.send(approval, at_noon)[1]} == {1 if generation == 1 else generation + 1}
+    assert core.first_cards(policies.request(plan), plan, at_noon, before) == core.send(approval, at_noon)[1]

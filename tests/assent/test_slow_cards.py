@@ -139,25 +139,6 @@ def test_a_card_that_comes_after_newer_ones_is_followed() -> None:
     assert revision.doubts_older
 
 
-@pytest.mark.parametrize("is_awaited", [False, True])
-def test_the_next_run_expects_only_what_it_sends_again(is_awaited: bool) -> None:
-    chats = Chats(0)
-    chats.send()
-    older = chats.awaited.pop()
-    chats.approval = core.pass_by(chats.approval, older, chats.now)
-    for delivery in chats.awaited:
-        chats.approval = core.land(chats.approval, delivery, Delivered(message_id=f"om_{delivery.place}"), chats.now)
-    chats.awaited = []
-    chats.approval = renew(chats.approval)
-    chats.send()
-    for delivery in chats.awaited[1:] if is_awaited else chats.awaited:
-        chats.approval = core.land(chats.approval, delivery, Delivered(message_id=f"om_2{delivery.place}"), chats.now)
-    assert chats.approval.expects_cards
-    resumed = core.resume(chats.approval)
-    assert resumed.expects_cards is is_awaited
-    assert bool(core.send(resumed, chats.now)[1]) is is_awaited
-
-
 def test_what_comes_late_while_something_is_shown_is_shown_again() -> None:
     chats = Chats(0)
     chats.send()

@@ -8,14 +8,13 @@ from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import FailureError
-from temporalio.workflow import ActivityCancellationType
 
 with workflow.unsafe.imports_passed_through():
     from assent import names, sizes
     from assent.contracts.bundles import BundleAsked, BundleDelivered, BundleShown, Carded, Member, SharedCalls
     from assent.steps import DELIVER_BUNDLE, SHOW_BUNDLE
     from workflows.reading import read
-    from workflows.steps import AT_ONCE, HERE, LOCAL, ONCE, OUTBOUND, take
+    from workflows.steps import AT_ONCE, HERE, LOCAL, ONCE, OUTBOUND, SEEN_TO_ITS_END, take
 
 GATHERING = timedelta(seconds=5)
 """How long a card waits for calls of which nothing was heard."""
@@ -28,8 +27,6 @@ _CHANGEABLE = timedelta(days=14)
 _MOST_STRAYS = 1000
 """How many that do not belong here are told so at once; who is not told sends a card of its own all the same."""
 _FIRST_LOOK, _LAST_LOOK = timedelta(seconds=5), timedelta(hours=1)
-_SEEN_TO_ITS_END = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
-"""What was given up is over once its last try has ended: until then it may still change what people see."""
 
 
 @workflow.defn(name=names.BUNDLE)
@@ -155,7 +152,7 @@ class BundleWorkflow:
 
     async def _show(self) -> BundleShown:
         try:
-            return await take(SHOW_BUNDLE, self._shared_calls, OUTBOUND, within=_CHANGEABLE, given_up=_SEEN_TO_ITS_END)
+            return await take(SHOW_BUNDLE, self._shared_calls, OUTBOUND, within=_CHANGEABLE, given_up=SEEN_TO_ITS_END)
         except FailureError:
             return BundleShown(open=self._ids)
 

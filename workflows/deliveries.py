@@ -19,15 +19,13 @@ with workflow.unsafe.imports_passed_through():
     from assent.steps import DELIVER, SHOW
     from workflows.bundle_member import BundleMember
     from workflows.open_approval import OpenApproval
-    from workflows.steps import AT_ONCE, HERE, LOCAL, ONCE, OUTBOUND, Where, take, try_to
+    from workflows.steps import AT_ONCE, HERE, LOCAL, ONCE, OUTBOUND, SEEN_TO_ITS_END, Where, take, try_to
 
 
 _A_MOMENT = timedelta(seconds=1)
 """How long an outcome may be held back for what is being shown: a chat that is well has answered by then."""
 A_WHILE, _LONGEST_WHILE = timedelta(seconds=5), timedelta(minutes=15)
 """How long after cards could not be told that the call runs they are told again; ever later, up to this."""
-_SEEN_TO_ITS_END = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
-"""What was given up is over once its last try has ended: until then it may still change what people see."""
 
 
 class Deliveries:
@@ -146,7 +144,7 @@ class Deliveries:
 
     async def _show(self, revision: Revision) -> None:
         """However long Feishu takes, until there is something newer to show; never while an older try goes on."""
-        given_up = _SEEN_TO_ITS_END if self._gives_up else ActivityCancellationType.TRY_CANCEL
+        given_up = SEEN_TO_ITS_END if self._gives_up else ActivityCancellationType.TRY_CANCEL
         try:
             await take(SHOW, revision, OUTBOUND, given_up=given_up)
         except FailureError:
@@ -178,13 +176,13 @@ class Deliveries:
     async def _try(self, delivery: Delivery, where: Where) -> Delivered | None:
         """Send it; None if Feishu does not take it at once."""
         try:
-            return await take(DELIVER, delivery, where, within=AT_ONCE, retry=ONCE, given_up=_SEEN_TO_ITS_END)
+            return await take(DELIVER, delivery, where, within=AT_ONCE, retry=ONCE, given_up=SEEN_TO_ITS_END)
         except FailureError:
             return None
 
     async def _send_patiently(self, delivery: Delivery) -> None:
         try:
-            delivered = await take(DELIVER, delivery, OUTBOUND, given_up=_SEEN_TO_ITS_END)
+            delivered = await take(DELIVER, delivery, OUTBOUND, given_up=SEEN_TO_ITS_END)
         except FailureError:
             self._may_have_arrived(delivery)  # the approval is over
         else:
@@ -259,8 +257,7 @@ class Deliveries:
         state = self._approval.state
         if state.plan.waits_for_no_chat and state.questions:
             asking = True
-        progress = state.panel.progress(state.plan, state.notes.judged)
-        return await self._say(Revision(approval_id=state.plan.approval_id, progress=progress, asking=asking))
+        return await self._say(Revision(approval_id=state.plan.approval_id, progress=state.progress, asking=asking))
 
     async def _say(self, said: Revision) -> bool:
         """Say it of what was decided; tells whether all cards do by now."""

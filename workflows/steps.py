@@ -59,6 +59,8 @@ _POLITE = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=ti
 RARELY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(hours=1))
 """For an address that never answers: it is asked some eighty times in three days, not thousands."""
 ONCE = RetryPolicy(maximum_attempts=1)
+SEEN_TO_ITS_END = ActivityCancellationType.WAIT_CANCELLATION_COMPLETED
+"""What was given up is over once its last try has ended: until then it may still change what people see."""
 
 
 async def take(

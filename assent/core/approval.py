@@ -13,6 +13,7 @@ from assent.contracts.outcome import Outcome
 from assent.contracts.plan import Plan
 from assent.contracts.quotas import AgentLimits
 from assent.contracts.request import Request
+from assent.contracts.state import Progress
 from assent.contracts.status import Phase, Status
 from assent.contracts.values import Frozen, Surface
 from assent.core.cards import Cards
@@ -153,6 +154,11 @@ class Planned(Frozen):
     def approved_by(self) -> tuple[Identity, ...]:
         """Everybody whose approval counted."""
         return tuple(one.actor for one in self.panel.counted)
+
+    @property
+    def progress(self) -> Progress:
+        """How far the approvers have come."""
+        return self.panel.progress(self.plan, self.notes.judged)
 
     @property
     def accepted(self) -> Judged | None:

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from assent.contracts.audit import AuditEvent
 from assent.contracts.bundles import Carded
 from assent.contracts.deliver import CardKind, Delivered, Delivery, Revision
-from assent.contracts.state import Progress
 from assent.contracts.status import Status
 from assent.core.approval import Approval, Interruption, Planned
 from assent.core.cards import Cards, newest
@@ -32,7 +31,6 @@ def send(approval: Planned, now: datetime) -> tuple[Planned, tuple[Delivery, ...
     addresses = approval.panel.addresses(plan) if approval.result is None else approval.panel.private_addresses(plan)
     cards = cards.sending(len(addresses), approval.renewal, approval.news, looks_back=plan.is_shown_in_turn)
     approval = _with_open_cards(approval, cards).model_copy(update={"expects_cards": True})
-    progress = _progress(approval)
     deliveries = tuple(
         Delivery(
             approval_id=plan.approval_id,
@@ -40,7 +38,7 @@ def send(approval: Planned, now: datetime) -> tuple[Planned, tuple[Delivery, ...
             generation=cards.generation,
             kind=_kind(approval),
             address=address,
-            progress=progress,
+            progress=approval.progress,
             payload_sha256=plan.payload_sha256,
             reminder=approval.is_reminding,
             deadline=approval.result.deadline if approval.result else None,
@@ -62,7 +60,7 @@ def show(approval: Planned, now: datetime) -> Revision | None:
         return None
     return Revision(
         approval_id=plan.approval_id,
-        progress=_progress(approval),
+        progress=approval.progress,
         payload_sha256=plan.payload_sha256,
         generation=cards.generation,
         doubts_older=cards.is_doubted,
@@ -137,7 +135,7 @@ def land(approval: Planned, delivery: Delivery, delivered: Delivered, now: datet
         approval = _with_cards(approval, kind, cards.arrived_late(delivered.message_id))
         approval = tell(approval) if delivered.message_id else approval  # what is being shown has passed it by
         return look_again(_expecting(approval, kind), now)
-    if delivery.place in cards.slow and delivery.progress != _progress(approval):
+    if delivery.place in cards.slow and delivery.progress != approval.progress:
         approval = tell(approval)  # it was drawn before
     approval = arrive(approval, kind, delivered, now)
     return _with_cards(approval, kind, _cards_of(approval, kind).caught_up(delivery.place))
@@ -210,10 +208,6 @@ def _released(approval: Planned, now: datetime) -> Cards:
 
 
 # Cards of the call, and of its result
-
-
-def _progress(approval: Planned) -> Progress:
-    return approval.panel.progress(approval.plan, approval.notes.judged)
 
 
 def _kind(approval: Planned) -> CardKind:

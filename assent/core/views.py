@@ -60,7 +60,7 @@ def state(approval: Unplanned | Planned) -> State:
         deadline=plan.deadline,
         decided_by=approval.decided_by,
         decisions=approval.notes.judged,
-        progress=approval.panel.progress(plan, approval.notes.judged),
+        progress=approval.progress,
         permission=plan.permission,
         rule=plan.rule,
         warnings=plan.warnings,
@@ -126,7 +126,7 @@ def member(approval: Planned) -> Member:
     return Member(
         approval_id=plan.approval_id,
         decided=approval.accepted if approval.is_begun else None,
-        progress=approval.panel.progress(plan, approval.notes.judged),
+        progress=approval.progress,
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +12,14 @@ from assent import ApprovalHandle, names
 from assent.types import State
 from ledger import MessageKind
 from tests.conftest import OPERATOR
-from tests.support import servers
 from tests.support.changing_cards import TEAM, all_cards, has_no_buttons, members, revisions, rules, says, two_of
-from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER, FeishuService, buttons, open_feishu_service
+from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER, FeishuService, buttons
 from tests.support.tools import marks
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.usefixtures("as_it_was")
+
 OPS = "oc_ops"
-
-
-@pytest.fixture(scope="module")
-async def feishu(
-    tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[FeishuService]:
-    client = await servers.connect(temporal_address, next(namespaces))
-    async with AsyncExitStack() as stack:
-        yield await open_feishu_service(stack, client, tmp_path_factory.mktemp("feishu"))
-
-
-@pytest.fixture(autouse=True)
-async def as_it_was(feishu: FeishuService) -> AsyncIterator[None]:
-    yield
-    await feishu.chat.behave()
 
 
 async def card_with(feishu: FeishuService, handle: ApprovalHandle, *words: str, number: int = 1) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from activities.feishu.errors import FeishuSilent, FeishuUnavailable
 from assent import ApprovalHandle, names
 from ledger import MessageKind, Shown, Slot
 from tests.conftest import OPERATOR
-from tests.support import servers
 from tests.support.changing_cards import (
     TEAM,
     all_cards,
@@ -32,25 +30,12 @@ from tests.support.changing_cards import (
     two_of,
     two_stages,
 )
-from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER, FeishuService, buttons, open_feishu_service
+from tests.support.feishu_service import APPROVER, OUTSIDER, REQUESTER, FeishuService, buttons
 from tests.support.replaying import replays
 from tests.support.waiting import until
 from workflows import deliveries, recording, steps, waiting
 
-
-@pytest.fixture(scope="module")
-async def feishu(
-    tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[FeishuService]:
-    client = await servers.connect(temporal_address, next(namespaces))
-    async with AsyncExitStack() as stack:
-        yield await open_feishu_service(stack, client, tmp_path_factory.mktemp("feishu"))
-
-
-@pytest.fixture(autouse=True)
-async def as_it_was(feishu: FeishuService) -> AsyncIterator[None]:
-    yield
-    await feishu.chat.behave()
+pytestmark = pytest.mark.usefixtures("as_it_was")
 
 
 Change = Callable[[Feishu, str, str], Awaitable[None]]

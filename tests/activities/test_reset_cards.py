@@ -14,7 +14,7 @@ from assent import names
 from assent.contracts.answers import Answer
 from tests.conftest import OPERATOR
 from tests.support import servers
-from tests.support.changing_cards import TEAM, all_cards, has_no_buttons, rules
+from tests.support.changing_cards import TEAM, all_cards, has_no_buttons, named, rules
 from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, open_feishu_service
 from tests.support.questions import SURE
 from tests.support.replaying import replays
@@ -36,8 +36,8 @@ async def feishu(
 async def test_what_was_clicked_on_newer_cards_counts_and_they_can_be_clicked(
     feishu: FeishuService, tmp_path: Path, generations: int
 ) -> None:
-    people = ", ".join(f'"open_id:{person.open_id}"' for person in (OPERATOR, APPROVER, REQUESTER))
-    async with feishu.service.policy(rules(approvers=f"{{people = [{people}], threshold = 3}}")):
+    people = named(OPERATOR, APPROVER, REQUESTER)
+    async with feishu.service.policy(rules(approvers=f"{{people = {people}, threshold = 3}}")):
         handle = await feishu.ask(tmp_path, chat_id=TEAM)
         for generation in range(1, generations):
             await all_cards(feishu, handle, generation)

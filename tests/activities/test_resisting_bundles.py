@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,8 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHandle
 from temporalio.common import RetryPolicy
-from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.exceptions import ApplicationError
-from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
-import workflows
 from activities.feishu.answers import Sent
 from activities.feishu.client import Feishu
 from assent import ApprovalHandle, names, sizes
@@ -27,33 +22,20 @@ from assent.contracts.bundles import BundleAsked, Member
 from assent.contracts.decision import DecisionKind, Judged, VerdictKind
 from assent.contracts.state import Progress
 from ledger import bundle_slot
-from tests.support import servers
 from tests.support.bundles import bundle_of, decide, finished, shared_cards
 from tests.support.cards import values
 from tests.support.changing_cards import revisions, says, two_of
-from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, open_feishu_service
+from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService
 from tests.support.ledgers import NOW
+from tests.support.replaying import replays
 from tests.support.waiting import until
 from workflows import bundle, steps
 from workflows.bundle import BundleWorkflow
 
+pytestmark = pytest.mark.usefixtures("as_it_was")
+
 ANN, BEN = "oc_p2p_approver", "oc_p2p_operator"
 """The chats of the two whom `by_two` asks."""
-
-
-@pytest.fixture(scope="module")
-async def feishu(
-    tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[FeishuService]:
-    client = await servers.connect(temporal_address, next(namespaces))
-    async with AsyncExitStack() as stack:
-        yield await open_feishu_service(stack, client, tmp_path_factory.mktemp("feishu"))
-
-
-@pytest.fixture(autouse=True)
-async def as_it_was(feishu: FeishuService) -> AsyncIterator[None]:
-    yield
-    await feishu.chat.behave()
 
 
 @pytest.fixture
@@ -97,10 +79,7 @@ async def bundle_workflow(feishu: FeishuService, handle: ApprovalHandle) -> Work
 async def over(feishu: FeishuService, handle: ApprovalHandle) -> None:
     """Wait until the bundle has ended, and see that its history replays."""
     await finished(feishu, handle)
-    replayer = Replayer(
-        workflows=workflows.ALL, data_converter=pydantic_data_converter, workflow_runner=UnsandboxedWorkflowRunner()
-    )
-    await replayer.replay_workflow(await (await bundle_workflow(feishu, handle)).fetch_history())
+    assert await replays(feishu.service.client, names.bundle_workflow(await bundle_of(feishu, handle)))
 
 
 async def happened(workflow: WorkflowHandle[Any, Any], *kinds: EventType.ValueType) -> None:

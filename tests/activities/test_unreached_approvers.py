@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,29 +9,15 @@ import pytest
 
 from assent import ApprovalHandle, Identity
 from tests.conftest import OPERATOR
-from tests.support import servers
-from tests.support.changing_cards import has_no_buttons, rules, says
-from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, buttons, open_feishu_service
+from tests.support.changing_cards import has_no_buttons, named, rules, says
+from tests.support.feishu_service import APPROVER, REQUESTER, FeishuService, buttons
 from tests.support.replaying import replays
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.usefixtures("as_it_was")
+
 SICK = APPROVER
 TROUBLE: dict[str, dict[str, Any]] = {"refuses": {"kind": "5xx"}, "is silent": {"kind": "slow", "seconds": 60}}
-
-
-@pytest.fixture(scope="module")
-async def feishu(
-    tmp_path_factory: pytest.TempPathFactory, temporal_address: str, namespaces: Iterator[str]
-) -> AsyncIterator[FeishuService]:
-    client = await servers.connect(temporal_address, next(namespaces))
-    async with AsyncExitStack() as stack:
-        yield await open_feishu_service(stack, client, tmp_path_factory.mktemp("feishu"))
-
-
-@pytest.fixture(autouse=True)
-async def as_it_was(feishu: FeishuService) -> AsyncIterator[None]:
-    yield
-    await feishu.chat.behave()
 
 
 @pytest.fixture(params=TROUBLE)
@@ -45,10 +29,6 @@ async def sick_chat(feishu: FeishuService, request: pytest.FixtureRequest) -> No
 
 def private_chat(person: Identity) -> str:
     return f"oc_p2p_{str(person.open_id).removeprefix('ou_')}"
-
-
-def named(*people: Identity) -> str:
-    return "[" + ", ".join(f'"open_id:{person.open_id}"' for person in people) + "]"
 
 
 async def card_of(

@@ -16,16 +16,19 @@ def rules(**said: str) -> str:
     return "[[rule]]\nname = 'test'\n" + "\n".join(f"{key} = {value}" for key, value in said.items())
 
 
+def named(*people: Identity) -> str:
+    """These people, as a rule names them."""
+    return "[" + ", ".join(f'"open_id:{person.open_id}"' for person in people) + "]"
+
+
 def two_of(*people: Identity, **more: str) -> str:
-    named = ", ".join(f'"open_id:{person.open_id}"' for person in people)
-    return rules(approvers=f"{{people = [{named}], threshold = 2}}", ttl="'60s'", **more)
+    return rules(approvers=f"{{people = {named(*people)}, threshold = 2}}", ttl="'60s'", **more)
 
 
 def two_stages() -> str:
     """Two people approve, and after them a third."""
-    first = f'{{people = ["open_id:{APPROVER.open_id}", "open_id:{REQUESTER.open_id}"], threshold = 2}}'
-    second = f'{{people = ["open_id:{OPERATOR.open_id}"]}}'
-    return rules(approvers=f"[{first}, {second}]")
+    first = f"{{people = {named(APPROVER, REQUESTER)}, threshold = 2}}"
+    return rules(approvers=f"[{first}, {{people = {named(OPERATOR)}}}]")
 
 
 async def members(feishu: FeishuService, chat_id: str, *people: Identity) -> None:

@@ -1,4 +1,4 @@
-"""Whether an approval that runs or ran here is what its history makes of it."""
+"""Whether a workflow that runs or ran here is what its history makes of it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import workflows
 from assent import ApprovalHandle, names
 
 
-async def replays(client: Client, handle: ApprovalHandle) -> bool:
-    workflow = client.get_workflow_handle(names.approval_workflow(handle.id))
+async def replays(client: Client, handle: ApprovalHandle | str) -> bool:
+    """Of an approval, or of the workflow of this id."""
+    workflow_id = handle if isinstance(handle, str) else names.approval_workflow(handle.id)
+    workflow = client.get_workflow_handle(workflow_id)
     replayer = Replayer(
         workflows=workflows.ALL, data_converter=pydantic_data_converter, workflow_runner=UnsandboxedWorkflowRunner()
     )
